@@ -400,38 +400,64 @@ func checkFixed(exprs []Expr) *Violation {
 	return nil
 }
 
+// ruleOneView is for ViewGlobal.
+var ruleOneView = Rule{Text: "A name that stands for one view is given to another one only in the same block of statements.", Why: "Which memory a name stands for is known at each use.", Check: func(p *Program, in *Instr) *Violation {
+	var first *Instr
+	var home *Block
+	var find func(b *Block)
+	find = func(b *Block) {
+		for _, s := range b.Stmts {
+			if i, ok := s.(*Instr); ok && first == nil && slices.Contains(i.Out, in.Out[0]) {
+				first, home = i, b
+			}
+			for _, inner := range Blocks(s) {
+				find(inner)
+			}
+		}
+	}
+	find(p.Body)
+	if !sameView(first, in) && !slices.Contains(home.Stmts, Stmt(in)) {
+		return &Violation{Msg: fmt.Sprintf("%s is another view from line %d on", in.Out[0].Name, first.Pos.Line), Help: "use a new name"}
+	}
+	return nil
+}}
+
+// sameView reports that what gives a name is the same view as a ViewGlobal that gives it too.
+func sameView(in, view *Instr) bool {
+	strides := func(in *Instr) (out string) {
+		if a := in.Attr("strides"); a != nil {
+			out = fmt.Sprint(a.Exprs)
+		}
+		return out
+	}
+	return in.Op == view.Op && in.In[0].Var() == view.In[0].Var() && strides(in) == strides(view)
+}
+
 // Touched says which of ReadsGlobal and WritesGlobal a program does with the memory of each pointer
 // parameter and each tensor of AllocateGlobal, through views and parts of views.
 func (p *Program) Touched() map[*Var]Effects {
-	behind := map[*Var][]*Var{} // what a global tensor may be a view of
-	out := map[*Var]Effects{}
-	for more := true; more; { // a view may be made behind a store or another view of it, in a loop
-		more = false
-		p.Body.Walk(func(s Stmt) bool {
-			in, ok := s.(*Instr)
-			if !ok {
-				return true
-			}
-			made := in.Out
-			if in.Op.Name == "AllocateGlobal" {
-				behind[made[0]] = made
-			}
-			for _, o := range in.In {
-				of := behind[o.Var()]
-				if v := o.Var(); v != nil && v.Type.Kind == Pointer {
-					of = []*Var{v}
-				}
-				for _, v := range of {
-					out[v] |= in.Op.Effects & (ReadsGlobal | WritesGlobal)
-					for _, x := range made {
-						if x.Type.IsGlobal() && !slices.Contains(behind[x], v) {
-							behind[x], more = append(behind[x], v), true
-						}
-					}
-				}
-			}
+	of, out := map[*Var]*Var{}, map[*Var]Effects{} // what a global tensor is a view of
+	p.Body.Walk(func(s Stmt) bool {
+		in, ok := s.(*Instr)
+		if !ok {
 			return true
-		})
-	}
+		}
+		for _, o := range in.In {
+			v := o.Var()
+			if v == nil || v.Type.Kind != Pointer && !v.Type.IsGlobal() {
+				continue
+			}
+			if of[v] != nil {
+				v = of[v]
+			}
+			out[v] |= in.Op.Effects & (ReadsGlobal | WritesGlobal)
+			for _, x := range in.Out {
+				if x.Type.IsGlobal() {
+					of[x] = v
+				}
+			}
+		}
+		return true
+	})
 	return out
 }

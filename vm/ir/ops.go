@@ -76,6 +76,7 @@ var table = slices.Concat([]*Op{
 					}
 					return checkFixed(a.Exprs)
 				}},
+			ruleOneView,
 		},
 		Since: "0.1", Source: paper + " Table 1", Example: "gb = ViewGlobal(b) : global u8[K/16, N/8, 96]",
 	},
