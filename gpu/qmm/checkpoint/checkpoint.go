@@ -322,7 +322,14 @@ const maxConfig = 4 << 20
 type config struct {
 	zeros zeroFormat
 	block [2]int // outputs and inputs that share a scale; 0 where none says
+	quark
 	fault string // of a file that is there and is no configuration
+}
+
+// quark is what configurations of Quark say of weights, of all layers together.
+type quark struct {
+	six  struct{ e2m3, e3m2 bool } // types of six bits that there are
+	e5m3 bool                      // there are scales of that type, which are bytes as those of e8m0
 }
 
 // configured is what the configurations in a directory say; of those that cannot be read it is what is wrong with the first.
@@ -346,6 +353,9 @@ func configured(dir string) (out config) {
 		}
 		if out.block == [2]int{} {
 			out.block = c.block
+		}
+		if out.quark == (quark{}) {
+			out.quark = c.quark
 		}
 	}
 	return out
@@ -388,6 +398,9 @@ type said struct {
 	Checkpoint string   `json:"checkpoint_format"`
 	Format     string   `json:"format"`
 	Block      []int    `json:"weight_block_size"`
+	Global     any      `json:"global_quant_config"`
+	Layers     any      `json:"layer_quant_config"`
+	Types      any      `json:"layer_type_quant_config"`
 	Groups     map[string]struct {
 		Weights struct {
 			Block []int `json:"block_structure"`
@@ -411,7 +424,36 @@ func configOf(text []byte) config {
 	if c.Of != nil {
 		of = *c.Of
 	}
-	return config{zeros: of.zeros(), block: of.blocks()}
+	out := config{zeros: of.zeros(), block: of.blocks()}
+	for _, part := range []any{of.Global, of.Layers, of.Types} {
+		out.weights(part)
+	}
+	return out
+}
+
+// weights finds what a part of Quark's configuration says of weights: objects beneath "weight", or lists of these.
+func (q *quark) weights(part any) {
+	object, _ := part.(map[string]any)
+	for key, in := range object {
+		if key != "weight" {
+			q.weights(in)
+			continue
+		}
+		all, ok := in.([]any)
+		if !ok {
+			all = []any{in}
+		}
+		for _, one := range all {
+			of, _ := one.(map[string]any)
+			switch of["dtype"] {
+			case "fp6_e2m3":
+				q.six.e2m3 = true
+			case "fp6_e3m2":
+				q.six.e3m2 = true
+			}
+			q.e5m3 = q.e5m3 || of["scale_format"] == "e5m3"
+		}
+	}
 }
 
 // blocks are outputs and inputs that share a scale, if one size is said.

@@ -75,6 +75,10 @@ var kinds = map[string]string{
 	"int_quantized/zero": "u8 group=channel scale=f16 act=f16 zero", "int_quantized/group_zero": "u8 group=32 scale=bf16 act=bf16 zero", "int_quantized/f32": "i8 group=channel scale=bf16 act=bf16",
 	"fp8_block/qwen": "f8e4m3 group=128 scale=bf16 act=bf16", "fp8_block/deepseek": "f8e4m3 group=128 scale=bf16 act=bf16", "fp8_block/e8m0": "f8e4m3 group=128 scale=f8e8m0 act=f16",
 	"fp8_block/compressed": "f8e4m3 group=channel scale=bf16 act=bf16", "fp8_block/small": "f8e4m3 group=32 scale=f16 act=f16", "fp8_block/one": "f8e4m3 group=channel scale=f16 act=f16",
+	"fp8_group/bf16": "f8e4m3 group=32 scale=bf16 act=bf16", "fp8_group/f32": "f8e4m3 group=128 scale=bf16 act=bf16",
+	"mxfp8/compressed": "f8e4m3 group=32 scale=f8e8m0 act=f16", "mxfp8/typed": "f8e4m3 group=32 scale=f8e8m0 act=f16", "mxfp6/compressed": "f6e2m3 group=32 scale=f8e8m0 act=f16",
+	"quark_e2m3/six": "f6e2m3 group=32 scale=f8e8m0 act=f16", "quark_e2m3/four": "f4e2m1 group=32 scale=f8e8m0 act=f16", "quark_e3m2/six": "f6e3m2 group=32 scale=f8e8m0 act=f16",
+	"quark_e3m2/channel": "f8e5m2 group=channel scale=bf16 act=bf16", "quark_e3m2/tensor": "f8e5m2 group=channel scale=f16 act=f16 factor",
 	"bias/half": "i4 group=32 scale=f16 act=f16", "bias/experts.gate_up_proj[1]": "f4e2m1 group=32 scale=f8e8m0 act=bf16", "bias/block.0.mlp.mlp1_weight[0]": "f4e2m1 group=32 scale=f8e8m0 act=bf16",
 	"mxfp4/compressed": "f4e2m1 group=32 scale=f8e8m0 act=f16", "mxfp4/experts.gate_up_proj[2]": "f4e2m1 group=32 scale=f8e8m0 act=f16", "mxfp4/block.0.mlp.mlp2_weight[0]": "f4e2m1 group=32 scale=f8e8m0 act=f16",
 }
@@ -140,7 +144,7 @@ func TestLayers(t *testing.T) {
 		}
 		f.Close()
 	}
-	if want := map[string]int{"gptq": 10, "gptq_v2": 10, "actorder": 5, "awq": 4, "pack_quantized": 9, "fp8": 5, "nvfp4": 4, "mxfp4": 5, "int_quantized": 6, "fp8_block": 6, "bias": 9, "biases": 7}; !maps.Equal(count, want) {
+	if want := map[string]int{"gptq": 10, "gptq_v2": 10, "actorder": 5, "awq": 4, "pack_quantized": 9, "fp8": 5, "nvfp4": 4, "mxfp4": 5, "int_quantized": 6, "fp8_block": 6, "fp8_group": 2, "mxfp8": 2, "mxfp6": 1, "quark_e2m3": 2, "quark_e3m2": 3, "bias": 9, "biases": 7}; !maps.Equal(count, want) {
 		t.Errorf("layers %v, not %v", count, want)
 	}
 }
@@ -266,6 +270,11 @@ func inOrder(name string, k, group int) tensor {
 	return t
 }
 
+// quarks is a configuration of Quark.
+func quarks(dtype, scale string) string {
+	return `{"quantization_config":{"global_quant_config":{"weight":{"dtype":"` + dtype + `","scale_format":"` + scale + `"},"bias":null}}}`
+}
+
 func shape(n, k int) tensor {
 	data := binary.LittleEndian.AppendUint64(nil, uint64(n))
 	return tensor{"l.weight_shape", "I64", []int{2}, binary.LittleEndian.AppendUint64(data, uint64(k))}
@@ -330,7 +339,10 @@ func TestRefused(t *testing.T) {
 		{"packed, zero points of bytes", "l", "", []tensor{packed, packedScale, shape(16, 64), zeros("l.weight_zero_point", "I8", 1, 16, 2)}, "nearly pack-quantized, but weight_zero_point must be I32"},
 		{"packed, few zero points", "l", "", []tensor{packed, packedScale, shape(16, 64), filled("l.weight_zero_point", 0, 1, 2)}, "weight_zero_point is I32[1, 2], and must be [2, 2]"},
 		{"fp8 of no number", "l", "", []tensor{weight.with(70, 0x7f), zeros("l.weight_scale", "F32", 4)}, "f:l: qmm: code [1, 6] of f8e4m3"},
-		{"fp8 in groups", "l", "", []tensor{weight, zeros("l.weight_scale", "F32", 4, 16, 2)}, "weight_scale is F32[16, 2], and must be one for each output, [16, 1], one for each block"},
+		{"fp8 in groups", "l", "", []tensor{weight, zeros("l.weight_scale", "F32", 4, 16, 2)}, ""},
+		{"fp8 in unequal groups", "l", "", []tensor{weight, zeros("l.weight_scale", "F32", 4, 16, 3)}, "f:l: weight_scale is F32[16, 3], and 64 inputs are not 3 equal groups"},
+		{"fp8 in groups of 8", "l", "", []tensor{weight, zeros("l.weight_scale", "BF16", 2, 16, 8)}, "f:l: qmm:"},
+		{"fp8 of no number, e5m2", "l", "", []tensor{zeros("l.weight", "F8_E5M2", 1, 16, 64).with(70, 0x7c), zeros("l.weight_scale", "F32", 4)}, "f:l: qmm: code [1, 6] of f8e5m2"},
 		{"fp8 of scales of which no type holds all", "l", "", []tensor{weight, zeros("l.weight_scale", "F32", 4, 16, 1).with(4, 0, 0, 0, 8, 0, 32, 128, 63)}, "weight_scale[2, 0] is 1.0009766, which bf16 does not hold, and weight_scale[1, 0] is 3.85186e-34, which f16 does not"},
 		{"fp8 in blocks", "l", "", []tensor{weight, zeros("l.weight_scale_inv", "BF16", 2, 1, 2)}, ""},
 		{"fp8 in blocks of one output", "l", "", []tensor{zeros("l.weight", "F8_E4M3", 1, 1, 64), zeros("l.weight_scale_inv", "BF16", 2, 1, 2)}, ""},
@@ -363,6 +375,23 @@ func TestRefused(t *testing.T) {
 		{"nvfp4, half a group", "l", "", []tensor{zeros("l.weight", "U8", 1, 16, 4), zeros("l.weight_scale", "F8_E4M3", 1, 16, 1), one}, "no whole number of groups of 16"},
 		{"nvfp4, scale of no number", "l", "", []tensor{fp4, fp4Scale.with(1, 0x7f), one}, "weight_scale[0, 1] is NaN"},
 		{"mxfp4, half a group", "l", "", []tensor{zeros("l.weight_packed", "U8", 1, 16, 8), zeros("l.weight_scale", "U8", 1, 16, 1)}, "no whole number of groups of 32"},
+		{"mxfp4, scales of other outputs", "l", "", []tensor{zeros("l.weight_packed", "U8", 1, 16, 32), zeros("l.weight_scale", "U8", 1, 15, 2)}, "weight_scale is U8[15, 2], and must be [16, 2]"},
+		{"mxfp4 of bytes, scales of 16", "l", "", []tensor{zeros("l.weight", "U8", 1, 16, 32), zeros("l.weight_scale", "U8", 1, 16, 4)}, "weight_scale is U8[16, 4], and must be [16, 2]"},
+		{"mxfp4 with scales of another type", "l", quarks("fp4", "e5m3"), []tensor{zeros("l.weight", "U8", 1, 16, 32), zeros("l.weight_scale", "U8", 1, 16, 2)}, "f:l: the configuration beside the file has scales of e5m3, which are not read, and e8m0 is stored as they are: dequantise it"},
+		{"mxfp4 of a list", "l", `{"quantization_config":{"global_quant_config":{"weight":[{"dtype":"fp4","scale_format":"e8m0"}, 3]}}}`, []tensor{zeros("l.weight", "U8", 1, 16, 32), zeros("l.weight_scale", "U8", 1, 16, 2)}, ""},
+		{"mxfp6 of six bits", "l", "", []tensor{zeros("l.weight_packed", "U8", 1, 16, 48), zeros("l.weight_scale", "U8", 1, 16, 2)}, ""},
+		{"mxfp6, scales of other outputs", "l", "", []tensor{zeros("l.weight_packed", "U8", 1, 16, 48), zeros("l.weight_scale", "U8", 1, 8, 2)}, "weight_scale is U8[8, 2], and must be [16, 2]"},
+		{"mxfp6, scale of no number", "l", "", []tensor{zeros("l.weight_packed", "U8", 1, 16, 48), zeros("l.weight_scale", "U8", 1, 16, 2).with(3, 255)}, "weight_scale[1, 1] is NaN"},
+		{"mxfp6 of Quark", "l", quarks("fp6_e3m2", "e8m0"), []tensor{zeros("l.weight", "U8", 1, 16, 48), zeros("l.weight_scale", "U8", 1, 16, 2)}, ""},
+		{"mxfp6 of Quark, unsaid", "l", quarks("fp4", "e8m0"), []tensor{zeros("l.weight", "U8", 1, 16, 48), zeros("l.weight_scale", "U8", 1, 16, 2)}, "f:l: arrays of f6e2m3 and f6e3m2 are the same: put config.json of the model beside the file, whose quantization_config has the dtype"},
+		{"mxfp6 of Quark, half a configuration", "l", "{", []tensor{zeros("l.weight", "U8", 1, 16, 48), zeros("l.weight_scale", "U8", 1, 16, 2)}, "f:l: arrays of f6e2m3 and f6e3m2 are the same: unexpected end of JSON input"},
+		{"mxfp6 of Quark, of both", "l", `{"global_quant_config":{"weight":{"dtype":"fp6_e2m3"}},"layer_quant_config":{"*down_proj":{"weight":{"dtype":"fp6_e3m2"}}}}`, []tensor{zeros("l.weight", "U8", 1, 16, 48), zeros("l.weight_scale", "U8", 1, 16, 2)}, "the configuration beside the file has layers of both; put beside it one"},
+		{"mxfp8", "l", "", []tensor{weight, zeros("l.weight_scale", "F8_E8M0", 1, 16, 2)}, ""},
+		{"mxfp8 of e5m2", "l", "", []tensor{zeros("l.weight", "F8_E5M2", 1, 16, 64), zeros("l.weight_scale", "U8", 1, 16, 2)}, ""},
+		{"mxfp8, half a group", "l", "", []tensor{zeros("l.weight", "F8_E4M3", 1, 16, 48), zeros("l.weight_scale", "U8", 1, 16, 2)}, "weight is F8_E4M3[16, 48], which is no whole number of groups of 32"},
+		{"mxfp8, exponents of outputs", "l", "", []tensor{weight, zeros("l.weight_scale", "U8", 1, 16, 1)}, "weight_scale is U8[16, 1], and must be [16, 2]"},
+		{"mxfp8 of no number", "l", "", []tensor{weight.with(70, 0xff), zeros("l.weight_scale", "U8", 1, 16, 2)}, "f:l: qmm: code [1, 6] of f8e4m3"},
+		{"mxfp8 of torchao", "l", "", []tensor{zeros("l._weight_qdata", "F8_E4M3", 1, 16, 64), zeros("l._weight_scale", "F8_E8M0", 1, 16, 2)}, "f:l: it has _weight_qdata F8_E4M3[16, 64], _weight_scale F8_E8M0[16, 2]: that is torchao, whose metadata say in which order scales are, which is not read"},
 		{"an expert", "e[1]", "", []tensor{blocks, blockScales}, ""},
 		{"no expert named", "e", "", []tensor{blocks, blockScales}, "f:e: it is 3 experts: name one, e[0] to e[2]"},
 		{"an expert too many", "e[3]", "", []tensor{blocks, blockScales}, "f:e[3]: there are the experts e[0] to e[2]"},
@@ -556,9 +585,13 @@ func FuzzLayer(f *testing.F) {
 		{zeros("l.weight_packed", "U8", 1, 1, 16), zeros("l.weight_scale", "U8", 1, 1, 1)},
 		{zeros("l.weight", "I8", 1, 1, 32), zeros("l.weight_scale", "F16", 2, 1, 2), zeros("l.weight_zero_point", "I8", 1, 1, 2), zeros("l.bias", "BF16", 2, 1).with(0, 1, 2)},
 		{zeros("l.weight", "F8_E4M3", 1, 17, 17), zeros("l.weight_scale_inv", "F32", 4, 2, 2), zeros("l.bias", "F32", 4, 17).with(8, 1, 0, 128, 63)},
+		{zeros("l.weight_packed", "U8", 1, 1, 24), zeros("l.weight_scale", "U8", 1, 1, 1)},
+		{zeros("l.weight", "F8_E5M2", 1, 1, 32), zeros("l.weight_scale", "F8_E8M0", 1, 1, 1)},
 	} {
 		f.Add(file(l...), "l", []byte(`{"bits":4}`))
 	}
+	f.Add(file(zeros("l.weight", "U8", 1, 2, 24), zeros("l.weight_scale", "U8", 1, 2, 1)), "l", []byte(quarks("fp6_e3m2", "e8m0")))
+	f.Add(file(zeros("l.weight", "U8", 1, 1, 16), zeros("l.weight_scale", "U8", 1, 1, 1)), "l", []byte(quarks("fp4", "e5m3")))
 	f.Add(file(zeros("e_blocks", "U8", 1, 1, 1, 1, 16), zeros("e_scales", "U8", 1, 1, 1, 1), zeros("e_bias", "F16", 2, 1, 1).with(0, 1)), "e[0]", []byte{})
 	f.Add(file(zeros("l.weight", "F8_E4M3", 1, 1, 2), zeros("l.weight_scale", "F32", 4)), "", []byte{})
 	f.Add(file(zeros("l.weight_packed", "I32", 4, 1, 4), zeros("l.weight_scale", "F16", 2, 1), shape(1, 32)), "l", []byte{})
@@ -636,6 +669,8 @@ func TestPlain(t *testing.T) {
 		"mxfp4/mxfp4.safetensors:experts.gate_up_proj_blocks":       "mxfp4.safetensors:experts.gate_up_proj,",
 		"int_quantized/int_quantized.safetensors:group_zero.weight": "int_quantized.safetensors:group_zero,",
 		"fp8/fp8.safetensors:channel.weight_scale":                  "",
+		"mxfp8/mxfp8.safetensors:compressed.weight":                 "mxfp8.safetensors:compressed,",
+		"quark_e2m3/quark_e2m3.safetensors:six.weight":              "quark_e2m3.safetensors:six,",
 		"bias/bias.safetensors:half.bias":                           "",
 		"fp8/fp8.safetensors:nothing":                               "",
 		"fp8/fp8.safetensors":                                       "",

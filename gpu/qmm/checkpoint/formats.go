@@ -28,8 +28,10 @@ type member struct {
 func (m member) types() []string { return strings.Fields(m.typed) }
 
 const (
-	words  = "I32"
-	scaled = "F16 BF16 F32"
+	words     = "I32"
+	scaled    = "F16 BF16 F32"
+	exponents = "U8 F8_E8M0"
+	eights    = "F8_E4M3 F8_E5M2"
 )
 
 // formats are what is read. Of those with the same arrays, shapes tell which it is.
@@ -39,10 +41,12 @@ const (
 // awq: codes [K, N/8] and zero points [groups, N/8]: eight outputs a word, in the order 0, 2, 4, 6, 1, 3, 5, 7 from its low bits on.
 // pack-quantized: codes [N, K·bits/32] and zero points [N·bits/32, groups], both with 2^(bits-1) added.
 // int-quantized: codes [N, K] and zero points [N, groups], one a byte, with a sign.
-// fp8: scales of outputs, of all weights, or of blocks of outputs and inputs; weight_scale_inv, of DeepSeek-V3 and Qwen3, multiplies too.
-// nvfp4, mxfp4: two codes a byte, the low bits first. weight_global_scale divides, weight_scale_2 multiplies.
+// fp8: scales of outputs or their groups, of all weights, or of blocks of outputs and inputs; weight_scale_inv, of DeepSeek-V3 and Qwen3, multiplies too.
+// nvfp4, mxfp4, mxfp6: codes one after another, the low bits of a byte first. weight_global_scale divides, weight_scale_2 multiplies.
+// mxfp4, mxfp6, mxfp8: an exponent [N, K/32] for each 32 inputs of an output. Those of six bits in weight_packed are e2m3; of Quark its configuration tells.
 //
-// Sources: AutoGPTQ, gptqmodel 7.7.0, autoawq 0.2.9, transformers' finegrained_fp8, compressed-tensors 0.20.1 and its conversion from modelopt, gpt_oss/torch/weights.py.
+// Sources: AutoGPTQ, gptqmodel 7.7.0, autoawq 0.2.9, transformers' finegrained_fp8, compressed-tensors 0.20.1 and its conversion from modelopt, modelopt 0.47.0,
+// amd-quark 0.13, gpt_oss/torch/weights.py.
 var formats []format
 
 func init() { // read functions ask for names of formats
@@ -52,10 +56,14 @@ func init() { // read functions ask for names of formats
 		{"pack-quantized", []member{{"weight_packed", words, false}, {"weight_scale", scaled, false}, {"weight_shape", "I64 I32", false}, {"weight_zero_point", words, true}, {"weight_g_idx", words, true}}, nil, (*source).packQuantized},
 		{"nvfp4-pack-quantized", []member{{"weight_packed", "U8", false}, {"weight_scale", "F8_E4M3", false}, {"weight_global_scale", "F32", false}}, nil, (*source).nvfp4},
 		{"nvfp4 of modelopt", []member{{"weight", "U8", false}, {"weight_scale", "F8_E4M3", false}, {"weight_scale_2", "F32", false}}, nil, (*source).nvfp4},
-		{"mxfp4-pack-quantized", []member{{"weight_packed", "U8", false}, {"weight_scale", "U8 F8_E8M0", false}}, nil, (*source).mxfp4},
+		{"mxfp6-pack-quantized", []member{{"weight_packed", "U8", false}, {"weight_scale", exponents, false}}, (*source).sixBits, (*source).mxfp6},
+		{"mxfp4-pack-quantized", []member{{"weight_packed", "U8", false}, {"weight_scale", exponents, false}}, nil, (*source).mxfp4},
+		{"mxfp6 of Quark", []member{{"weight", "U8", false}, {"weight_scale", exponents, false}}, (*source).sixBits, (*source).mxfp6},
+		{"mxfp4 of modelopt and Quark", []member{{"weight", "U8", false}, {"weight_scale", exponents, false}}, nil, (*source).mxfp4},
+		{"mxfp8", []member{{"weight", eights, false}, {"weight_scale", exponents, false}}, nil, (*source).mxfp8},
 		{"int-quantized", []member{{"weight", "I8", false}, {"weight_scale", scaled, false}, {"weight_zero_point", "I8", true}}, nil, (*source).intQuantized},
-		{"fp8", []member{{"weight", "F8_E4M3", false}, {"weight_scale", scaled, false}}, nil, (*source).fp8},
-		{"fp8", []member{{"weight", "F8_E4M3", false}, {"weight_scale_inv", scaled + " F8_E8M0", false}}, nil, (*source).fp8},
+		{"fp8", []member{{"weight", eights, false}, {"weight_scale", scaled, false}}, nil, (*source).fp8},
+		{"fp8", []member{{"weight", eights, false}, {"weight_scale_inv", scaled + " F8_E8M0", false}}, nil, (*source).fp8},
 		{"mxfp4 of gpt-oss", []member{{"_blocks", "U8", false}, {"_scales", "U8", false}}, nil, (*source).blocks},
 		{"mxfp4 of gpt-oss", []member{{"blocks", "U8", false}, {"scales", "U8", false}}, nil, (*source).blocks},
 	}
@@ -64,7 +72,7 @@ func init() { // read functions ask for names of formats
 // others are arrays of formats that are not read, and which these are.
 var others = []struct{ member, format string }{
 	{"pre_quant_scale", "AWQ or SmoothQuant of modelopt, whose inputs are multiplied with a number each"},
-	{"absmax", "bitsandbytes"}, {"SCB", "bitsandbytes"}, {"biases", "MLX"}, {"W_q", "HQQ"}, {"trellis", "EXL3"}, {"B", "Marlin, which has an order of its own"},
+	{"absmax", "bitsandbytes"}, {"SCB", "bitsandbytes"}, {"biases", "MLX"}, {"W_q", "HQQ"}, {"trellis", "EXL3"}, {"_weight_qdata", "torchao, whose metadata say in which order scales are"}, {"B", "Marlin, which has an order of its own"},
 }
 
 // foreign is what other format a layer is of, or "".
@@ -527,19 +535,24 @@ func (s *source) fp8() (*qmm.Weights, error) {
 	b := &builder{source: s, n: n, k: k}
 	scale := s.format.arrays[1].name
 	_, shape, _ := s.tensors.Head(s.arrays[scale])
-	if len(shape) == 2 && (shape[0] < n || n == 1) && (shape[0] > 1 || shape[1] > 1) {
-		if err := b.blockScales(scale); err != nil {
-			return nil, err
-		}
-		return b.floats(dtype.F8E4M3, "weight")
+	blocks := len(shape) == 2 && (shape[0] < n || n == 1) && (shape[0] > 1 || shape[1] > 1)
+	if blocks {
+		err = b.blockScales(scale)
+	} else {
+		err = b.rowScales(scale)
 	}
-	if err := b.rowScales(scale); err != nil {
+	if err != nil {
 		return nil, err
 	}
-	if b.groups != 1 {
-		return nil, s.bad("%s is %s, and must be one for each output, [%d, 1], one for each block of outputs and inputs, or one for all; dequantise it, and %s", scale, s.header(scale), n, againByKind)
+	return b.floats(s.eight(), "weight")
+}
+
+// eight is the type of weights of eight bits.
+func (s *source) eight() dtype.Type {
+	if typ, _, _ := s.tensors.Head(s.arrays["weight"]); typ == "F8_E5M2" {
+		return dtype.F8E5M2
 	}
-	return b.floats(dtype.F8E4M3, "weight")
+	return dtype.F8E4M3
 }
 
 func (s *source) nvfp4() (*qmm.Weights, error) {
@@ -573,22 +586,60 @@ func (s *source) nvfp4() (*qmm.Weights, error) {
 	return b.floats(dtype.F4E2M1, codes)
 }
 
-func (s *source) mxfp4() (*qmm.Weights, error) {
-	n, half, err := s.matrix("weight_packed")
+func (s *source) mxfp4() (*qmm.Weights, error) { return s.mx(dtype.F4E2M1) }
+func (s *source) mxfp8() (*qmm.Weights, error) { return s.mx(s.eight()) }
+
+func (s *source) mxfp6() (*qmm.Weights, error) {
+	if s.format.arrays[0].name == "weight_packed" {
+		return s.mx(dtype.F6E2M3)
+	}
+	const arrays = "arrays of f6e2m3 and f6e3m2 are the same"
+	switch {
+	case s.six.e2m3 && s.six.e3m2:
+		return nil, s.bad("%s, and the configuration beside the file has layers of both; put beside it one of which weights are fp6_e2m3 or fp6_e3m2 as this layer's are", arrays)
+	case s.six.e2m3:
+		return s.mx(dtype.F6E2M3)
+	case s.six.e3m2:
+		return s.mx(dtype.F6E3M2)
+	case s.fault != "":
+		return nil, s.bad("%s: %s", arrays, s.fault)
+	}
+	return nil, s.bad("%s: put config.json of the model beside the file, whose quantization_config has the dtype of weights, fp6_e2m3 or fp6_e3m2", arrays)
+}
+
+// sixBits tells codes of six bits from those of four, in groups of 32.
+func (s *source) sixBits() bool {
+	member := "weight"
+	if _, ok := s.arrays["weight_packed"]; ok {
+		member = "weight_packed"
+	}
+	_, codes, _ := s.tensors.Head(s.arrays[member])
+	_, scales, _ := s.tensors.Head(s.arrays["weight_scale"])
+	return len(codes) == 2 && len(scales) == 2 && scales[1] > 0 && scales[1] <= qmm.MaxSize/32 && codes[1] == 24*scales[1]
+}
+
+// mx are codes [N, K] of a type, one after another, and exponents [N, K/32].
+func (s *source) mx(t dtype.Type) (*qmm.Weights, error) {
+	codes := s.format.arrays[0].name
+	n, columns, err := s.matrix(codes)
 	if err != nil {
 		return nil, err
 	}
-	if half%16 != 0 {
-		return nil, s.bad("weight_packed is %s, which is no whole number of groups of 32", s.header("weight_packed"))
+	group := 32 * t.Bits() / 8 // bytes
+	if columns%group != 0 {
+		return nil, s.bad("%s is %s, which is no whole number of groups of 32", codes, s.header(codes))
 	}
-	b := &builder{source: s, n: n, k: 2 * half, groups: half / 16, group: 32}
+	b := &builder{source: s, n: n, k: 8 * columns / t.Bits(), groups: columns / group, group: 32}
 	if err := s.must("weight_scale", n, b.groups); err != nil {
 		return nil, err
+	}
+	if s.e5m3 {
+		return nil, s.bad("the configuration beside the file has scales of e5m3, which are not read, and e8m0 is stored as they are: dequantise it with its own library, and %s", againByKind)
 	}
 	if err := b.scales("weight_scale", func(g, o int) int { return o*b.groups + g }); err != nil {
 		return nil, err
 	}
-	return b.floats(dtype.F4E2M1, "weight_packed")
+	return b.floats(t, codes)
 }
 
 func (s *source) blocks() (*qmm.Weights, error) {

@@ -3,19 +3,20 @@
 layers of one format in a directory of its own, and NAME.want.safetensors.gz with an F32 array [N, K]
 for each layer, under the layer's name.
 
-    pip install torch==2.15.0 numpy==2.4.6 safetensors compressed-tensors==0.20.1 transformers==5.24.0
+    pip install torch==2.15.0 numpy==2.4.6 safetensors compressed-tensors==0.20.1 transformers==5.24.0 amd-quark==0.13 nvidia-modelopt==0.47.0
     pip download --no-deps --no-binary :all: autoawq==0.2.9 gptqmodel==7.7.0 compressed-tensors==0.12.2   # unpacked; only sources are read
     python3 make.py autoawq-0.2.9 gptqmodel-7.7.0 compressed_tensors-0.12.2 OUT [--seed 1] [--large]
 
 Words of codes are random bits, so that every code is at every place. Who dequantises:
 GPTQ: unpack_rows, unpack_cols and _correct_gptq_v1_qzeros of gptqmodel, taken from its source;
 AWQ: unpack_awq and reverse_awq_order of autoawq, dequantize_gemm for what f16 makes of it;
-compressed-tensors: its compressors, of integers and fp8 with scales as f32, also of blocks, and of MXFP4; where weight_g_idx says
+compressed-tensors: its compressors, of integers and fp8 with scales as f32, also of blocks, and of MXFP4, MXFP6 and MXFP8; where weight_g_idx says
 the groups of inputs, _process_quantization of 0.12.2, since 0.20 makes no such layers any more;
 fp8 with weight_scale_inv: _dequantize_fp8_weight of transformers;
 NVFP4: numpy here, which compressed-tensors must equal where the global scale is a power of two and be near
 elsewhere; as modelopt has it, the same numbers with the reciprocal, as compressed-tensors' conversion says (modelopt is not run);
-gpt-oss: convert_moe_packed_tensors of transformers. Biases are cast by torch, and must be what they were.
+gpt-oss: convert_moe_packed_tensors of transformers;
+Quark: StaticScaledRealQuantizer, whose configuration of weights is written too, and of MXFP4 and MXFP8 also modelopt's tensors. Biases are cast by torch, and must be what they were.
 """
 import argparse, ast, gzip, importlib.util, json, math, pathlib
 
@@ -27,6 +28,11 @@ from compressed_tensors.compressors.pack_quantized.helpers import pack_to_int32
 from compressed_tensors.quantization import QuantizationArgs, QuantizationScheme, QuantizationStrategy
 from compressed_tensors.quantization.lifecycle.forward import dequantize
 from compressed_tensors.quantization.utils import calculate_range
+from modelopt.torch.quantization.qtensor import MXFP4QTensor, MXFP8QTensor
+from quark.torch.export.nn.modules.realquantizer import StaticScaledRealQuantizer
+from quark.torch.quantization.config.config import QTensorConfig
+from quark.torch.quantization.config.type import Dtype, QSchemeType, RoundType, ScaleType
+from quark.torch.quantization.observer.observer import PerBlockMXObserver, PerChannelMinMaxObserver, PerTensorMinMaxObserver
 from safetensors.torch import save
 from transformers.integrations.finegrained_fp8 import _dequantize_fp8_weight
 from transformers.integrations.mxfp4 import convert_moe_packed_tensors
@@ -96,7 +102,8 @@ class File:
         with gzip.GzipFile(d / f"{self.name}.want.safetensors.gz", "wb", 9, mtime=0) as f:
             f.write(save(self.want))
         if self.config is not None:
-            (d / "quantize_config.json").write_text(json.dumps(self.config) + "\n")
+            name = "config.json" if "quantization_config" in self.config else "quantize_config.json"
+            (d / name).write_text(json.dumps(self.config) + "\n")
         print(d, len(self.want), "layers")
 
 
@@ -317,4 +324,71 @@ for name, n, k, bits, symmetric, dtype in (("packed", 12, 96 * grow, 4, True, to
         arrays["weight_zero_point"] = pack_to_int32(zero, bits, packed_dim=0)
     weights = QuantizationArgs(num_bits=bits, type="int", symmetric=symmetric, strategy="group", group_size=32)
     f.add(name, arrays, grouped["_process_quantization"](code, s.float(), zero, weights, g_idx=g_idx, dtype=torch.float32, do_quantize=False))
+f.write()
+
+
+def exponents(*shape):
+    """Powers of two over some binades, of which one is near the least and one near the greatest."""
+    s = torch.from_numpy(rng.integers(100, 140, shape).astype(np.uint8))
+    s.view(-1)[:2] = torch.tensor([3, 240], dtype=torch.uint8)
+    return s
+
+
+mx = dict(type="float", strategy="group", group_size=32, symmetric=True)
+f = File("mxfp8")
+code = rng.integers(0, 256, (8, 96 * grow)).astype(np.uint8)
+code[(code & 127) == 127] = 0x7E
+weight, s = torch.from_numpy(code).view(torch.float8_e4m3fn), exponents(8, 3 * grow)
+want = decompress("mxfp8-quantized", {"weight": weight, "weight_scale": s}, num_bits=8, **mx).float()
+assert (MXFP8QTensor(weight.shape, torch.float32, weight).dequantize(scale=s) == want).all()
+f.add("compressed", {"weight": weight, "weight_scale": s}, want)
+f.add("typed", {"weight": weight, "weight_scale": s.view(torch.float8_e8m0fnu)}, want)
+f.write()
+
+f = File("mxfp6")
+packed, s = octets(8, 72 * grow), exponents(8, 3 * grow)
+f.add("compressed", {"weight_packed": packed, "weight_scale": s}, decompress("mxfp6-pack-quantized", {"weight_packed": packed, "weight_scale": s}, num_bits=6, **mx).float())
+f.write()
+
+
+def quark(dtype, scheme, observer, **of):
+    return QTensorConfig(dtype=Dtype.from_str(dtype), qscheme=scheme, is_dynamic=False, observer_cls=observer, symmetric=None, round_method=RoundType.half_even, scale_type=ScaleType.float, **of)
+
+
+def unquark(config, weight, scale):
+    q = StaticScaledRealQuantizer(config, None, True, True, torch.float32, torch.device("cpu"), scale_shape=tuple(scale.shape))
+    q.scale = scale
+    return q(weight)
+
+
+for six in ("fp6_e2m3", "fp6_e3m2"):
+    of = dict(scheme=QSchemeType.per_group, observer=PerBlockMXObserver, group_size=32, ch_axis=-1, scale_format="e8m0")
+    four, six_bits = quark("fp4", **of), quark(six, **of)
+    layer = lambda c: {"weight": c.to_dict(), "bias": None, "input_tensors": None, "output_tensors": None}
+    f = File("quark_" + six[4:], {"quantization_config": {"quant_method": "quark", "global_quant_config": layer(four), "layer_quant_config": {"six": layer(six_bits)}}})
+    packed, s = octets(8, 48 * grow), exponents(8, 2 * grow)
+    f.add("six", {"weight": packed, "weight_scale": s}, unquark(six_bits, packed, s))
+    if six == "fp6_e2m3":
+        packed, s = octets(12, 32 * grow), exponents(12, 2 * grow)
+        want = unquark(four, packed, s)
+        two = MXFP4QTensor(torch.Size([12, 64 * grow]), torch.float32, packed).dequantize(scale=s, block_sizes={-1: 32})
+        assert (two == want).all()
+        f.add("four", {"weight": packed, "weight_scale": s}, want)
+    else:
+        code = rng.integers(0, 256, (8, 64)).astype(np.uint8)
+        code[(code & 127) > 0x7B] = 0x7B  # from there on no numbers
+        weight = torch.from_numpy(code).view(torch.float8_e5m2)
+        s = scales(8, dtype=torch.bfloat16)
+        f.add("channel", {"weight": weight, "weight_scale": s}, unquark(quark("fp8_e5m2", QSchemeType.per_channel, PerChannelMinMaxObserver, ch_axis=0), weight, s.float()))
+        s = torch.tensor(0.0123)
+        f.add("tensor", {"weight": weight, "weight_scale": s}, unquark(quark("fp8_e5m2", QSchemeType.per_tensor, PerTensorMinMaxObserver), weight, s))
+    f.write()
+
+f = File("fp8_group")
+for name, n, k, group, dtype in (("bf16", 8, 96 * grow, 32, torch.bfloat16), ("f32", 12, 256, 128, torch.float32)):
+    code = rng.integers(0, 256, (n, k)).astype(np.uint8)
+    code[(code & 127) == 127] = 0x7E
+    weight, s = torch.from_numpy(code).view(torch.float8_e4m3fn), scales(n, k // group, dtype=torch.bfloat16).to(dtype)
+    want = decompress("float-quantized", {"weight": weight, "weight_scale": s.float()}, num_bits=8, type="float", strategy="group", group_size=group)
+    f.add(name, {"weight": weight, "weight_scale": s}, want)
 f.write()
