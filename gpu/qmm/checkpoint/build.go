@@ -1,6 +1,7 @@
 package checkpoint
 
 import (
+	"math"
 	"runtime"
 	"slices"
 
@@ -18,7 +19,7 @@ type builder struct {
 	order        *array.Array       // [qmm.Weights.Order]
 	at           func(g, o int) int // where the scale of a group and an output is stored
 	of           *array.Array       // scales [groups, N]
-	zeros        []uint16           // [groups, N], of integers
+	zeros        []float64          // [groups, N], of integers
 	stored       dtype.Type         // of scales
 	factor       bool
 	one          float64 // all weights' factor, where there is one
@@ -105,8 +106,8 @@ func (b *builder) byGroup(code func(a *array.Array, g, o int) uint64) error {
 
 // zeroPoints reads the zero points of all groups and outputs, of which code is one in an array of a shape; without that array all are
 // the middle code.
-func (b *builder) zeroPoints(member string, middle uint16, code func(a *array.Array, g, o int) uint64, shape ...int) error {
-	b.zeros = slices.Repeat([]uint16{middle}, b.groups*b.n)
+func (b *builder) zeroPoints(member string, middle float64, code func(a *array.Array, g, o int) uint64, shape ...int) error {
+	b.zeros = slices.Repeat([]float64{middle}, b.groups*b.n)
 	if _, ok := b.arrays[member]; !ok {
 		return nil
 	}
@@ -119,7 +120,7 @@ func (b *builder) zeroPoints(member string, middle uint16, code func(a *array.Ar
 	}
 	for g := range b.groups {
 		for o := range b.n {
-			b.zeros[g*b.n+o] = uint16(code(stored, g, o))
+			b.zeros[g*b.n+o] = float64(code(stored, g, o))
 		}
 	}
 	return nil
@@ -228,7 +229,7 @@ func (b *builder) inBlocks(member string, outputs, inputs, columns int) error {
 
 // linear is the kind of the layer.
 func (b *builder) linear(t dtype.Type, zero bool) (qmm.Linear, error) {
-	l := qmm.Linear{WeightType: t, ActType: dtype.F16, Group: b.group, ScaleType: b.of.Type, ZeroPoint: zero, Factor: b.factor, N: b.n, K: b.k}
+	l := qmm.Linear{WeightType: t, ActType: dtype.F16, Group: b.group, ScaleType: b.of.Type, ZeroPoint: zero, AnyZero: zero && !b.whole(), Factor: b.factor, N: b.n, K: b.k}
 	// The model's plain numbers are of the type of scales and biases; those of f32 say least.
 	bias, _, _ := b.tensors.Head(b.biasArray(b.layer))
 	switch {
@@ -246,13 +247,18 @@ func (b *builder) linear(t dtype.Type, zero bool) (qmm.Linear, error) {
 	return l, nil
 }
 
+// whole reports whether zero points are whole numbers from 0 to 255.
+func (b *builder) whole() bool {
+	return !slices.ContainsFunc(b.zeros, func(z float64) bool { return z != math.Trunc(z) || z < 0 || z > 255 })
+}
+
 // integers are weights of unsigned codes less zero points: of signed codes where all of these are the middle. code is that of
 // an output and an input in the array that has them.
 func (b *builder) integers(bits int, member string, code func(a *array.Array, o, i int) uint64) (*qmm.Weights, error) {
-	middle, t, flip := uint16(1)<<(bits-1), intType("u", bits), uint64(0)
-	zero := slices.ContainsFunc(b.zeros, func(z uint16) bool { return z != middle })
+	middle, t, flip := uint64(1)<<(bits-1), intType("u", bits), uint64(0)
+	zero := bits == 1 || slices.ContainsFunc(b.zeros, func(z float64) bool { return z != float64(middle) })
 	if !zero {
-		t, flip = intType("i", bits), uint64(middle)
+		t, flip = intType("i", bits), middle
 	}
 	l, err := b.linear(t, zero)
 	if err != nil {
@@ -262,7 +268,11 @@ func (b *builder) integers(bits int, member string, code func(a *array.Array, o,
 	if zero {
 		w.Zeros = array.New(l.ActType, b.groups, b.n)
 		for i, z := range b.zeros {
-			w.Zeros.SetCode(i, l.ActType.Encode(float64(z), false))
+			code := l.ActType.Encode(z, false)
+			if l.ActType.Decode(code) != z {
+				return nil, b.bad("the zero point of group %d and output %d is %v, which %s, the type of x and y, does not hold; dequantise the layer, and %s", i/b.n, i%b.n, float32(z), l.ActType, againByKind)
+			}
+			w.Zeros.SetCode(i, code)
 		}
 	}
 	if b.listing {

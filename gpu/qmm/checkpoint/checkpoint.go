@@ -174,8 +174,13 @@ func As(w *qmm.Weights, act dtype.Type) (*qmm.Weights, error) {
 		return nil, err
 	}
 	to.Linear = l
-	if w.Zeros != nil { // whole numbers up to 256, which both types hold
+	if w.Zeros != nil { // whole numbers up to 256 both types hold
 		to.Zeros = w.Zeros.Cast(l.ActType)
+		for i := range w.Zeros.Len() {
+			if is, was := to.Zeros.Type.Decode(to.Zeros.Code(i)), w.Zeros.Type.Decode(w.Zeros.Code(i)); is != was {
+				return nil, fmt.Errorf("checkpoint: zero point %s is %v, and %s, the type that x and y are to have, would make it %v; leave them %s", shapeText([]int{i / w.N, i % w.N}), float32(was), l.ActType, float32(is), w.Zeros.Type)
+			}
+		}
 	}
 	return &to, to.Valid()
 }

@@ -79,6 +79,8 @@ var kinds = map[string]string{
 	"mxfp8/compressed": "f8e4m3 group=32 scale=f8e8m0 act=f16", "mxfp8/typed": "f8e4m3 group=32 scale=f8e8m0 act=f16", "mxfp6/compressed": "f6e2m3 group=32 scale=f8e8m0 act=f16",
 	"quark_e2m3/six": "f6e2m3 group=32 scale=f8e8m0 act=f16", "quark_e2m3/four": "f4e2m1 group=32 scale=f8e8m0 act=f16", "quark_e3m2/six": "f6e3m2 group=32 scale=f8e8m0 act=f16",
 	"quark_e3m2/channel": "f8e5m2 group=channel scale=bf16 act=bf16", "quark_e3m2/tensor": "f8e5m2 group=channel scale=f16 act=f16 factor",
+	"hqq/b8": "u8 group=32 scale=f16 act=f16 zero=any", "hqq/b4": "u4 group=64 scale=f16 act=f16 zero=any", "hqq/b3": "u3 group=32 scale=bf16 act=bf16 zero=any",
+	"hqq/b2": "u2 group=16 scale=bf16 act=bf16 zero=any", "hqq/b1": "u1 group=32 scale=f16 act=f16 zero=any", "hqq/channel": "u4 group=channel scale=f16 act=f16 zero",
 	"bias/half": "i4 group=32 scale=f16 act=f16", "bias/experts.gate_up_proj[1]": "f4e2m1 group=32 scale=f8e8m0 act=bf16", "bias/block.0.mlp.mlp1_weight[0]": "f4e2m1 group=32 scale=f8e8m0 act=bf16",
 	"mxfp4/compressed": "f4e2m1 group=32 scale=f8e8m0 act=f16", "mxfp4/experts.gate_up_proj[2]": "f4e2m1 group=32 scale=f8e8m0 act=f16", "mxfp4/block.0.mlp.mlp2_weight[0]": "f4e2m1 group=32 scale=f8e8m0 act=f16",
 }
@@ -144,7 +146,7 @@ func TestLayers(t *testing.T) {
 		}
 		f.Close()
 	}
-	if want := map[string]int{"gptq": 10, "gptq_v2": 10, "actorder": 5, "awq": 4, "pack_quantized": 9, "fp8": 5, "nvfp4": 4, "mxfp4": 5, "int_quantized": 6, "fp8_block": 6, "fp8_group": 2, "mxfp8": 2, "mxfp6": 1, "quark_e2m3": 2, "quark_e3m2": 3, "bias": 9, "biases": 7}; !maps.Equal(count, want) {
+	if want := map[string]int{"gptq": 10, "gptq_v2": 10, "actorder": 5, "awq": 4, "pack_quantized": 9, "fp8": 5, "nvfp4": 4, "mxfp4": 5, "int_quantized": 6, "fp8_block": 6, "fp8_group": 2, "mxfp8": 2, "mxfp6": 1, "quark_e2m3": 2, "quark_e3m2": 3, "hqq": 6, "bias": 9, "biases": 8}; !maps.Equal(count, want) {
 		t.Errorf("layers %v, not %v", count, want)
 	}
 }
@@ -275,6 +277,18 @@ func quarks(dtype, scale string) string {
 	return `{"quantization_config":{"global_quant_config":{"weight":{"dtype":"` + dtype + `","scale_format":"` + scale + `"},"bias":null}}}`
 }
 
+// hqq is a layer [16, 64] of HQQ, whose words have so many rows.
+func hqq(typ string, bits, rows, group, axis byte) []tensor {
+	size := map[string]int{"U8": 1, "I32": 4}[typ]
+	number := func(name string, v byte) tensor { return zeros(name, "I32", 4).with(0, v) }
+	groups := 16 * 64 / int(group)
+	if 16*64%int(group) != 0 {
+		groups = 32
+	}
+	return []tensor{zeros("l.W_q", typ, size, int(rows), int(group)), zeros("l.scale", "F16", 2, groups, 1), zeros("l.zero", "F16", 2, groups, 1),
+		number("l.nbits", bits), number("l.group_size", group), number("l.axis", axis), tensor{"l.shape", "I64", []int{2}, zeros("", "I64", 8, 2).with(0, 16).with(8, 64).data}}
+}
+
 func shape(n, k int) tensor {
 	data := binary.LittleEndian.AppendUint64(nil, uint64(n))
 	return tensor{"l.weight_shape", "I64", []int{2}, binary.LittleEndian.AppendUint64(data, uint64(k))}
@@ -392,6 +406,20 @@ func TestRefused(t *testing.T) {
 		{"mxfp8, exponents of outputs", "l", "", []tensor{weight, zeros("l.weight_scale", "U8", 1, 16, 1)}, "weight_scale is U8[16, 1], and must be [16, 2]"},
 		{"mxfp8 of no number", "l", "", []tensor{weight.with(70, 0xff), zeros("l.weight_scale", "U8", 1, 16, 2)}, "f:l: qmm: code [1, 6] of f8e4m3"},
 		{"mxfp8 of torchao", "l", "", []tensor{zeros("l._weight_qdata", "F8_E4M3", 1, 16, 64), zeros("l._weight_scale", "F8_E8M0", 1, 16, 2)}, "f:l: it has _weight_qdata F8_E4M3[16, 64], _weight_scale F8_E8M0[16, 2]: that is torchao, whose metadata say in which order scales are, which is not read"},
+		{"mxfp4 of inputs that are rotated", "l", "", []tensor{zeros("l.weight", "U8", 1, 16, 32), zeros("l.weight_scale", "U8", 1, 16, 2), zeros("l.input_rotation", "I8", 1, 32, 32)}, "that is Quark with inputs that are rotated, which is not read"},
+		{"hqq", "l", "", hqq("U8", 4, 16, 32, 1), ""},
+		{"hqq of 3 bits", "l", "", hqq("I32", 3, 4, 32, 1), ""},
+		{"hqq, groups of outputs", "l", "", hqq("U8", 4, 16, 32, 0), "f:l: axis is 0: weights of a group are of one input and of several outputs, and programs take groups of inputs; quantise with axis=1, or dequantise the layer, and"},
+		{"hqq of 6 bits", "l", "", hqq("U8", 6, 32, 32, 1), "nbits is 6: codes of 1, 2, 3, 4 and 8 bits are read"},
+		{"hqq of 1.58 bits", "l", "", append(hqq("U8", 2, 8, 32, 1), tensor{"l.nbits", "F32", []int{}, []byte{0x71, 0x3d, 0xca, 0x3f}}), "nearly hqq, but nbits must be I32"},
+		{"hqq, groups across outputs", "l", "", hqq("U8", 4, 16, 48, 1), "group_size is 48, and 64 inputs are no whole number of groups"},
+		{"hqq in groups of 8", "l", "", hqq("U8", 4, 64, 8, 1), "f:l: qmm: template: groups of 8"},
+		{"hqq, other words", "l", "", hqq("U8", 4, 17, 32, 1), "W_q is U8[17, 32], and must be [16, 32]"},
+		{"hqq, words of another type", "l", "", hqq("I32", 4, 16, 32, 1), "W_q is I32[16, 32], and codes of 3 bits are in I32, others in U8"},
+		{"hqq, zero point of no number", "l", "", append(hqq("U8", 4, 16, 32, 1), zeros("l.zero", "F16", 2, 32, 1).with(6, 0, 0x7e)), "zero[3, 0] is NaN; a zero point is a number"},
+		{"hqq, zero point of many bits", "l", "", append(hqq("U8", 4, 16, 32, 1), zeros("l.zero", "F32", 4, 32, 1).with(12, 1, 0, 0, 63)), "the zero point of group 1 and output 1 is 0.50000006, which f16, the type of x and y, does not hold"},
+		{"hqq, sizes of nothing", "l", "", append(hqq("U8", 4, 16, 32, 1), tensor{"l.shape", "I64", []int{2}, make([]byte, 16)}), "shape says 0 outputs and 0 inputs: there are 1 to 16777216"},
+		{"hqq, sizes of something else", "l", "", append(hqq("U8", 4, 16, 32, 1), zeros("l.shape", "I64", 8, 3)), "shape is I64[3], and must be [2]"},
 		{"an expert", "e[1]", "", []tensor{blocks, blockScales}, ""},
 		{"no expert named", "e", "", []tensor{blocks, blockScales}, "f:e: it is 3 experts: name one, e[0] to e[2]"},
 		{"an expert too many", "e[3]", "", []tensor{blocks, blockScales}, "f:e[3]: there are the experts e[0] to e[2]"},
@@ -587,6 +615,8 @@ func FuzzLayer(f *testing.F) {
 		{zeros("l.weight", "F8_E4M3", 1, 17, 17), zeros("l.weight_scale_inv", "F32", 4, 2, 2), zeros("l.bias", "F32", 4, 17).with(8, 1, 0, 128, 63)},
 		{zeros("l.weight_packed", "U8", 1, 1, 24), zeros("l.weight_scale", "U8", 1, 1, 1)},
 		{zeros("l.weight", "F8_E5M2", 1, 1, 32), zeros("l.weight_scale", "F8_E8M0", 1, 1, 1)},
+		hqq("U8", 4, 16, 32, 1),
+		append(hqq("I32", 3, 4, 32, 1), zeros("l.zero", "F16", 2, 32, 1).with(1, 0x45, 0x12)),
 	} {
 		f.Add(file(l...), "l", []byte(`{"bits":4}`))
 	}

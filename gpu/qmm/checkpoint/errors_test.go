@@ -52,3 +52,21 @@ func TestUnread(t *testing.T) {
 		t.Errorf("five bytes: %v", err)
 	}
 }
+
+// TestAsZeros: zero points that another type of x and y does not hold are not rounded.
+func TestAsZeros(t *testing.T) {
+	w, err := Layer("testdata/hqq/hqq.safetensors", "b8")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := As(w, dtype.BF16); err == nil || !strings.Contains(err.Error(), "and bf16, the type that x and y are to have, would make it ") || !strings.Contains(err.Error(), "; leave them f16") {
+		t.Errorf("zero points with all bits of f16: %v", err)
+	}
+	w, err = Layer("testdata/hqq/hqq.safetensors", "channel")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := As(w, dtype.BF16); err != nil {
+		t.Errorf("whole zero points: %v", err)
+	}
+}

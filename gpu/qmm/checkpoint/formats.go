@@ -43,10 +43,12 @@ const (
 // int-quantized: codes [N, K] and zero points [N, groups], one a byte, with a sign.
 // fp8: scales of outputs or their groups, of all weights, or of blocks of outputs and inputs; weight_scale_inv, of DeepSeek-V3 and Qwen3, multiplies too.
 // nvfp4, mxfp4, mxfp6: codes one after another, the low bits of a byte first. weight_global_scale divides, weight_scale_2 multiplies.
+// hqq: codes of groups [N·K/group, group], of which a word has one of each of several parts of rows, the first in its high bits; one scale
+// and zero point a row. Other arrays say of which sizes these are.
 // mxfp4, mxfp6, mxfp8: an exponent [N, K/32] for each 32 inputs of an output. Those of six bits in weight_packed are e2m3; of Quark its configuration tells.
 //
 // Sources: AutoGPTQ, gptqmodel 7.7.0, autoawq 0.2.9, transformers' finegrained_fp8, compressed-tensors 0.20.1 and its conversion from modelopt, modelopt 0.47.0,
-// amd-quark 0.13, gpt_oss/torch/weights.py.
+// amd-quark 0.13, hqq 0.2.8, gpt_oss/torch/weights.py.
 var formats []format
 
 func init() { // read functions ask for names of formats
@@ -64,6 +66,7 @@ func init() { // read functions ask for names of formats
 		{"int-quantized", []member{{"weight", "I8", false}, {"weight_scale", scaled, false}, {"weight_zero_point", "I8", true}}, nil, (*source).intQuantized},
 		{"fp8", []member{{"weight", eights, false}, {"weight_scale", scaled, false}}, nil, (*source).fp8},
 		{"fp8", []member{{"weight", eights, false}, {"weight_scale_inv", scaled + " F8_E8M0", false}}, nil, (*source).fp8},
+		{"hqq", []member{{"W_q", "U8 I32", false}, {"scale", scaled, false}, {"zero", scaled, false}, {"nbits", "I32", false}, {"group_size", "I32", false}, {"axis", "I32", false}, {"shape", "I64", false}}, nil, (*source).hqq},
 		{"mxfp4 of gpt-oss", []member{{"_blocks", "U8", false}, {"_scales", "U8", false}}, nil, (*source).blocks},
 		{"mxfp4 of gpt-oss", []member{{"blocks", "U8", false}, {"scales", "U8", false}}, nil, (*source).blocks},
 	}
@@ -72,8 +75,11 @@ func init() { // read functions ask for names of formats
 // others are arrays of formats that are not read, and which these are.
 var others = []struct{ member, format string }{
 	{"pre_quant_scale", "AWQ or SmoothQuant of modelopt, whose inputs are multiplied with a number each"},
-	{"absmax", "bitsandbytes"}, {"SCB", "bitsandbytes"}, {"biases", "MLX"}, {"W_q", "HQQ"}, {"trellis", "EXL3"}, {"_weight_qdata", "torchao, whose metadata say in which order scales are"}, {"B", "Marlin, which has an order of its own"},
+	{"absmax", "bitsandbytes"}, {"SCB", "bitsandbytes"}, {"biases", "MLX"}, {"input_rotation", rotated}, {"input_prescale", rotated}, {"trellis", "EXL3"}, {"_weight_qdata", "torchao, whose metadata say in which order scales are"}, {"B", "Marlin, which has an order of its own"},
 }
+
+// rotated are layers of Quark with online rotations.
+const rotated = "Quark with inputs that are rotated"
 
 // foreign is what other format a layer is of, or "".
 func foreign(arrays map[string]string) string {
@@ -122,7 +128,7 @@ func (s *source) is(f format) bool {
 // beside are arrays of the layer that say something of its weights, and are none of a format's.
 func (s *source) beside(f format) (out []string) {
 	for name := range s.arrays {
-		known := strings.HasPrefix(name, "weight") || name == "pre_quant_scale" || slices.ContainsFunc(formats, func(f format) bool { return f.member(name) })
+		known := strings.HasPrefix(name, "weight") || foreign(map[string]string{name: ""}) != "" || slices.ContainsFunc(formats, func(f format) bool { return f.member(name) })
 		if known && !f.member(name) {
 			out = append(out, name)
 		}
@@ -243,6 +249,18 @@ func (s *source) must(member string, shape ...int) error {
 	return nil
 }
 
+// number reads an array of one.
+func (s *source) number(member string) (float64, error) {
+	if _, shape, _ := s.tensors.Head(s.arrays[member]); len(shape) > 2 || slices.ContainsFunc(shape, func(d int) bool { return d != 1 }) {
+		return 0, s.bad("%s is %s, and must be one number", member, s.header(member))
+	}
+	a, err := s.array(member)
+	if err != nil {
+		return 0, err
+	}
+	return a.Type.Decode(a.Code(0)), nil
+}
+
 // array reads an array of the layer.
 func (s *source) array(member string) (*array.Array, error) { return s.read(s.arrays[member]) }
 
@@ -354,16 +372,16 @@ func (s *source) gptq() (*qmm.Weights, error) {
 // addOne makes zero points of those that GPTQ stored. All of a layer that is quantised symmetrically are the middle of
 // its codes, which tells how they are stored without a configuration, and against one that says "gptq" of the newer form, as some writers do.
 func (b *builder) addOne(bits int) error {
-	most := uint16(1)<<bits - 1
-	middle := most/2 + 1
-	all := func(v uint16) bool { return !slices.ContainsFunc(b.zeros, func(z uint16) bool { return z != v }) }
+	middle := float64(int(1) << (bits - 1))
+	most := 2*middle - 1
+	all := func(v float64) bool { return !slices.ContainsFunc(b.zeros, func(z float64) bool { return z != v }) }
 	less := b.source.zeros == lessOne
 	switch {
 	case all(middle):
 		less = false
 	case all(middle - 1):
 		if less = true; b.source.zeros == asTheyAre || b.source.zeros == planar {
-			return b.bad("all zero points are stored as %d, which is the middle %d less one, and the configuration beside the file says that they are stored as they are; correct its checkpoint_format", middle-1, middle)
+			return b.bad("all zero points are stored as %v, which is the middle %v less one, and the configuration beside the file says that they are stored as they are; correct its checkpoint_format", middle-1, middle)
 		}
 	case b.source.zeros == unsaid && b.source.fault != "":
 		return b.bad("nothing says whether zero points are stored less one: %s", b.source.fault)
@@ -375,7 +393,7 @@ func (b *builder) addOne(bits int) error {
 	}
 	for i, z := range b.zeros {
 		if z == most {
-			return b.bad("zero point [%d, %d] is stored as %d, with one less: libraries take %d, 0, or carry into the next one; quantise symmetrically, or save it as gptq_v2", i/b.n, i%b.n, z, most+1)
+			return b.bad("zero point [%d, %d] is stored as %v, with one less: libraries take %v, 0, or carry into the next one; quantise symmetrically, or save it as gptq_v2", i/b.n, i%b.n, z, most+1)
 		}
 		b.zeros[i] = z + 1
 	}
@@ -502,7 +520,7 @@ func (s *source) packQuantized() (*qmm.Weights, error) {
 			}
 		}
 	}
-	err = b.zeroPoints("weight_zero_point", 1<<(bits-1), func(a *array.Array, g, o int) uint64 { return field(a, bits, o, g, b.groups) }, ceil(n*bits, 32), b.groups)
+	err = b.zeroPoints("weight_zero_point", float64(int(1)<<(bits-1)), func(a *array.Array, g, o int) uint64 { return field(a, bits, o, g, b.groups) }, ceil(n*bits, 32), b.groups)
 	if err != nil {
 		return nil, err
 	}
@@ -571,14 +589,10 @@ func (s *source) nvfp4() (*qmm.Weights, error) {
 	if err := b.scales("weight_scale", func(g, o int) int { return o*b.groups + g }); err != nil {
 		return nil, err
 	}
-	if _, shape, _ := s.tensors.Head(s.arrays[factor]); len(shape) > 2 || slices.ContainsFunc(shape, func(d int) bool { return d != 1 }) {
-		return nil, s.bad("%s is %s, and must be one number", factor, s.header(factor))
-	}
-	one, err := s.array(factor)
-	if err != nil {
+	if b.one, err = s.number(factor); err != nil {
 		return nil, err
 	}
-	b.factor, b.one = true, one.Type.Decode(one.Code(0))
+	b.factor = true
 	if factor == "weight_global_scale" {
 		// Kernels of vLLM take what it is as f32 too.
 		b.one = float64(1 / float32(b.one))
@@ -640,6 +654,76 @@ func (s *source) mx(t dtype.Type) (*qmm.Weights, error) {
 		return nil, err
 	}
 	return b.floats(t, codes)
+}
+
+// parts are how many codes of so many bits hqq has in a word.
+var parts = map[float64]int{1: 8, 2: 4, 3: 10, 4: 2, 8: 1}
+
+func (s *source) hqq() (*qmm.Weights, error) {
+	said := map[string]float64{}
+	for _, name := range []string{"nbits", "group_size", "axis"} {
+		v, err := s.number(name)
+		if err != nil {
+			return nil, err
+		}
+		said[name] = v
+	}
+	if err := s.must("shape", 2); err != nil {
+		return nil, err
+	}
+	sizes, err := s.array("shape")
+	if err != nil {
+		return nil, err
+	}
+	n, k, group, each := sizes.At(0), sizes.At(1), said["group_size"], parts[said["nbits"]]
+	switch {
+	case n < 1 || k < 1 || n > qmm.MaxSize || k > qmm.MaxSize:
+		return nil, s.bad("shape says %v outputs and %v inputs: there are 1 to %d of each", n, k, qmm.MaxSize)
+	case said["axis"] != 1:
+		return nil, s.bad("axis is %v: weights of a group are of one input and of several outputs, and programs take groups of inputs; quantise with axis=1, or dequantise the layer, and %s", said["axis"], againByKind)
+	case each == 0:
+		return nil, s.bad("nbits is %v: codes of 1, 2, 3, 4 and 8 bits are read; quantise to one of these, or dequantise the layer, and %s", said["nbits"], againByKind)
+	case group < 1 || group > k || int(k)%int(group) != 0:
+		return nil, s.bad("group_size is %v, and %v inputs are no whole number of groups", group, k)
+	}
+	b := &builder{source: s, n: int(n), k: int(k), groups: int(k) / int(group)}
+	if b.groups > 1 {
+		b.group = int(group)
+	}
+	bits, size, rows := int(said["nbits"]), int(group), b.n*b.groups
+	stored := ceil(rows, each)
+	if bits != 3 && rows%each != 0 {
+		return nil, s.bad("%d groups are no whole number of %d, as many as a word has codes of", rows, each)
+	}
+	for name, shape := range map[string][]int{"W_q": {stored, size}, "scale": {rows, 1}, "zero": {rows, 1}} {
+		if err := s.must(name, shape...); err != nil {
+			return nil, err
+		}
+	}
+	if typ, _, _ := s.tensors.Head(s.arrays["W_q"]); (typ == words) != (bits == 3) {
+		return nil, s.bad("W_q is %s, and codes of 3 bits are in I32, others in U8", s.header("W_q"))
+	}
+	if err := b.scales("scale", func(g, o int) int { return o*b.groups + g }); err != nil {
+		return nil, err
+	}
+	points, err := s.array("zero")
+	if err != nil {
+		return nil, err
+	}
+	b.zeros = make([]float64, rows)
+	for g := range b.groups {
+		for o := range b.n {
+			v := points.Type.Decode(points.Code(b.at(g, o)))
+			if v-v != 0 {
+				return nil, s.bad("%s is %v; a zero point is a number: quantise the layer again", numberAt("zero", points.Shape, b.at(g, o)), v)
+			}
+			b.zeros[g*b.n+o] = v
+		}
+	}
+	return b.integers(bits, "W_q", func(a *array.Array, o, i int) uint64 {
+		row := b.at(i/size, o)
+		return a.Code(row%stored*size+i%size) >> (bits * (each - 1 - row/stored)) & (1<<bits - 1)
+	})
 }
 
 func (s *source) blocks() (*qmm.Weights, error) {

@@ -3,7 +3,7 @@
 layers of one format in a directory of its own, and NAME.want.safetensors.gz with an F32 array [N, K]
 for each layer, under the layer's name.
 
-    pip install torch==2.15.0 numpy==2.4.6 safetensors compressed-tensors==0.20.1 transformers==5.24.0 amd-quark==0.13 nvidia-modelopt==0.47.0
+    pip install torch==2.15.0 numpy==2.4.6 safetensors compressed-tensors==0.20.1 transformers==5.24.0 amd-quark==0.13 nvidia-modelopt==0.47.0 hqq==0.2.8.post1
     pip download --no-deps --no-binary :all: autoawq==0.2.9 gptqmodel==7.7.0 compressed-tensors==0.12.2   # unpacked; only sources are read
     python3 make.py autoawq-0.2.9 gptqmodel-7.7.0 compressed_tensors-0.12.2 OUT [--seed 1] [--large]
 
@@ -16,7 +16,8 @@ fp8 with weight_scale_inv: _dequantize_fp8_weight of transformers;
 NVFP4: numpy here, which compressed-tensors must equal where the global scale is a power of two and be near
 elsewhere; as modelopt has it, the same numbers with the reciprocal, as compressed-tensors' conversion says (modelopt is not run);
 gpt-oss: convert_moe_packed_tensors of transformers;
-Quark: StaticScaledRealQuantizer, whose configuration of weights is written too, and of MXFP4 and MXFP8 also modelopt's tensors. Biases are cast by torch, and must be what they were.
+Quark: StaticScaledRealQuantizer, whose configuration of weights is written too, and of MXFP4 and MXFP8 also modelopt's tensors;
+HQQ: Quantizer of hqq with scales and zero points as f32. Biases are cast by torch, and must be what they were.
 """
 import argparse, ast, gzip, importlib.util, json, math, pathlib
 
@@ -28,6 +29,7 @@ from compressed_tensors.compressors.pack_quantized.helpers import pack_to_int32
 from compressed_tensors.quantization import QuantizationArgs, QuantizationScheme, QuantizationStrategy
 from compressed_tensors.quantization.lifecycle.forward import dequantize
 from compressed_tensors.quantization.utils import calculate_range
+from hqq.core.quantize import BaseQuantizeConfig, HQQLinear, Quantizer
 from modelopt.torch.quantization.qtensor import MXFP4QTensor, MXFP8QTensor
 from quark.torch.export.nn.modules.realquantizer import StaticScaledRealQuantizer
 from quark.torch.quantization.config.config import QTensorConfig
@@ -391,4 +393,23 @@ for name, n, k, group, dtype in (("bf16", 8, 96 * grow, 32, torch.bfloat16), ("f
     weight, s = torch.from_numpy(code).view(torch.float8_e4m3fn), scales(n, k // group, dtype=torch.bfloat16).to(dtype)
     want = decompress("float-quantized", {"weight": weight, "weight_scale": s.float()}, num_bits=8, type="float", strategy="group", group_size=group)
     f.add(name, {"weight": weight, "weight_scale": s}, want)
+f.write()
+
+# Of each a layer that the library has made, whose codes are then others.
+f = File("hqq")
+for name, n, k, group, bits, dtype, bias in (("b8", 8, 64, 32, 8, torch.float16, False), ("b4", 8, 128 * grow, 64, 4, torch.float16, True), ("b3", 12, 64, 32, 3, torch.bfloat16, False),
+                                             ("b2", 8, 96 * grow, 16, 2, torch.bfloat16, False), ("b1", 8, 64, 32, 1, torch.float16, False), ("channel", 10, 128, 128, 4, torch.float16, False)):
+    linear = torch.nn.Linear(k, n, bias=bias)
+    linear.weight.data = torch.from_numpy(rng.normal(size=(n, k))).float()
+    if bias:
+        linear.bias.data = torch.from_numpy(rng.normal(size=n)).half().float()
+    params = BaseQuantizeConfig(nbits=bits, group_size=group, axis=1) | {"offload_meta": False}
+    params["weight_quant_params"]["optimize"] = False
+    params["weight_quant_params"]["round_zero"] = name == "channel"
+    h = HQQLinear(linear, params, del_orig=False, device="cpu", compute_dtype=dtype)
+    h.W_q.data = words(*h.W_q.shape) if bits == 3 else octets(*h.W_q.shape)
+    meta = h.meta | {"compute_dtype": torch.float32, "scale": h.meta["scale"].float(), "zero": h.meta["zero"].float()}
+    want = Quantizer.dequantize(h.W_q.data, meta)
+    assert (h.dequantize() - want).abs().max() <= want.abs().max() * 2.0**-7  # which rounds twice
+    f.add(name, {key: v.data for key, v in h.state_dict().items()}, {name: want} | ({name + ".bias": linear.bias.data} if bias else {}))
 f.write()
