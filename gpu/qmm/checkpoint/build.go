@@ -21,6 +21,7 @@ type builder struct {
 	of           *array.Array       // scales [groups, N]
 	zeros        []float64          // [groups, N], of integers
 	stored       dtype.Type         // of scales
+	codes        *array.Array       // where they are read already
 	factor       bool
 	one          float64 // all weights' factor, where there is one
 }
@@ -32,6 +33,11 @@ func (b *builder) scales(member string, at func(g, o int) int) error {
 	if err != nil {
 		return err
 	}
+	return b.take(member, a, at)
+}
+
+// take is [builder.scales] of an array that is read.
+func (b *builder) take(member string, a *array.Array, at func(g, o int) int) error {
 	b.at, b.stored = at, a.Type
 	t := a.Type
 	if t == dtype.U8 { // MX formats have exponents
@@ -278,7 +284,7 @@ func (b *builder) integers(bits int, member string, code func(a *array.Array, o,
 	if b.listing {
 		return w, nil
 	}
-	a, err := b.array(member)
+	a, err := b.raw(member)
 	if err != nil {
 		return nil, err
 	}
@@ -320,12 +326,20 @@ func (b *builder) floats(t dtype.Type, member string) (*qmm.Weights, error) {
 	if b.listing {
 		return w, nil
 	}
-	a, err := b.array(member)
+	a, err := b.raw(member)
 	if err != nil {
 		return nil, err
 	}
 	w.Codes = array.FromBytes(t, []int{b.n, b.k}, a.Data)
 	return w, nil
+}
+
+// raw reads the array that has codes.
+func (b *builder) raw(member string) (*array.Array, error) {
+	if b.codes != nil {
+		return b.codes, nil
+	}
+	return b.array(member)
 }
 
 // plain are weights without codes and zero points.

@@ -29,12 +29,38 @@ import (
 
 // File is an open .safetensors file and what it has for layers.
 type File struct {
-	tensors *array.Tensors
+	tensors store
 	path    string
 	index   string                   // that of the model whose file this may be, "" where none can be
 	files   func() map[string]string // what it says: which file has an array
 	config
 	layers map[string]map[string]string // names of arrays, by what they are called in a layer
+}
+
+// store is where arrays are, as [array.Tensors] has them.
+type store interface {
+	Names() []string
+	Head(name string) (typ string, shape []int, ok bool)
+	Array(name string) (*array.Array, error)
+	Part(name string, i int) (*array.Array, error)
+	Close() error
+}
+
+// Split takes what names a layer off a text "FILE.safetensors:LAYER", "FILE.safetensors.index.json:LAYER" or "FILE.gguf:LAYER"; ok is false
+// where it begins with no such file.
+func Split(spec string) (path, name string, ok bool) {
+	if path, name, ok = array.SplitTensors(spec); ok {
+		return path, name, ok
+	}
+	if lower := strings.ToLower(spec); len(lower) == len(spec) {
+		if strings.HasSuffix(lower, ggufSuffix) {
+			return spec, "", true
+		}
+		if i := strings.Index(lower, ggufSuffix+":"); i >= 0 {
+			return spec[:i+len(ggufSuffix)], spec[i+len(ggufSuffix)+1:], true
+		}
+	}
+	return "", "", false
 }
 
 // Found is a quantised layer of a file.
@@ -49,9 +75,16 @@ type Found struct {
 	Err     error      // why the layer is refused; what is read of weights only by [File.Layer] may refuse it too
 }
 
-// Open reads the header of a .safetensors file, or those of the files that a .safetensors.index.json names, and whether GPTQ's zero points are stored less one from
+// Open reads the header of a .safetensors or .gguf file, or those of the files that a .safetensors.index.json names, and whether GPTQ's zero points are stored less one from
 // quantize_config.json or config.json in its directory, where there is one. Who asks for nothing more closes it.
 func Open(path string) (*File, error) {
+	if strings.HasSuffix(strings.ToLower(path), ggufSuffix) {
+		g, err := openGGUF(path)
+		if err != nil {
+			return nil, err
+		}
+		return of(g, path, config{}), nil
+	}
 	t, err := array.OpenTensors(path)
 	if err != nil {
 		return nil, err
@@ -65,6 +98,13 @@ func Open(path string) (*File, error) {
 // Read is [Open] of size bytes that are read from r, with the text of a quantize_config.json or config.json, or nil.
 // Errors call them file.
 func Read(r io.ReaderAt, size int64, file string, config []byte) (*File, error) {
+	if isGGUF(r) {
+		g, err := readGGUF(r, size, file)
+		if err != nil {
+			return nil, err
+		}
+		return of(g, file, configOf(nil)), nil
+	}
 	t, err := array.ReadTensors(r, size, file)
 	if err != nil {
 		return nil, err
@@ -72,7 +112,7 @@ func Read(r io.ReaderAt, size int64, file string, config []byte) (*File, error) 
 	return of(t, file, configOf(config)), nil
 }
 
-func of(t *array.Tensors, path string, c config) *File {
+func of(t store, path string, c config) *File {
 	f := &File{tensors: t, path: path, config: c, layers: map[string]map[string]string{}}
 	for _, name := range t.Names() {
 		layer, member := split(name)
@@ -123,7 +163,7 @@ func (f *File) Layer(name string) (*qmm.Weights, error) {
 // Plain finds weights that are none: where a text names an array of a file, "model.safetensors:NAME", that has codes of a quantised layer,
 // whose scales are another array, the error says so and how to take the layer. Of any other text it is nil.
 func Plain(spec string) error {
-	path, name, ok := array.SplitTensors(spec)
+	path, name, ok := Split(spec)
 	if !ok {
 		return nil
 	}
@@ -147,9 +187,9 @@ func (f *File) coded(name string) bool {
 	layer, known := split(name)
 	arrays := f.layers[layer]
 	return slices.ContainsFunc(formats, func(fm format) bool {
-		return fm.arrays[0].name == known && f.has(arrays, fm.arrays[0]) && slices.ContainsFunc(fm.arrays[1:], func(m member) bool {
+		return fm.arrays[0].name == known && f.has(arrays, fm.arrays[0]) && (len(fm.arrays) == 1 || slices.ContainsFunc(fm.arrays[1:], func(m member) bool {
 			return arrays[m.name] != "" || f.elsewhere(strings.TrimSuffix(name, known)+m.name) != ""
-		})
+		}))
 	})
 }
 
@@ -237,6 +277,9 @@ func (f *File) experts(layer string) int {
 		if _, shape, ok := f.tensors.Head(f.layers[layer][m]); ok && len(shape) == 4 {
 			return max(shape[0], 1)
 		}
+	}
+	if typ, shape, ok := f.tensors.Head(f.layers[layer]["weight"]); ok && len(shape) == 3 && slices.Contains(strings.Fields(ggufNames(false)), typ) {
+		return max(shape[0], 1)
 	}
 	return 0
 }

@@ -81,6 +81,8 @@ var kinds = map[string]string{
 	"quark_e3m2/channel": "f8e5m2 group=channel scale=bf16 act=bf16", "quark_e3m2/tensor": "f8e5m2 group=channel scale=f16 act=f16 factor",
 	"hqq/b8": "u8 group=32 scale=f16 act=f16 zero=any", "hqq/b4": "u4 group=64 scale=f16 act=f16 zero=any", "hqq/b3": "u3 group=32 scale=bf16 act=bf16 zero=any",
 	"hqq/b2": "u2 group=16 scale=bf16 act=bf16 zero=any", "hqq/b1": "u1 group=32 scale=f16 act=f16 zero=any", "hqq/channel": "u4 group=channel scale=f16 act=f16 zero",
+	"gguf/q4_0": "i4 group=32 scale=f16 act=f16", "gguf/q5_0": "i5 group=32 scale=f16 act=f16", "gguf/q8_0": "i8 group=32 scale=f16 act=f16", "gguf/tq2_0": "u2 group=256 scale=f16 act=f16 zero",
+	"gguf/mxfp4": "f4e2m1 group=32 scale=f8e8m0 act=f16", "gguf/one": "i4 group=channel scale=f16 act=f16", "gguf/exps[2]": "f4e2m1 group=32 scale=f8e8m0 act=f16",
 	"bias/half": "i4 group=32 scale=f16 act=f16", "bias/experts.gate_up_proj[1]": "f4e2m1 group=32 scale=f8e8m0 act=bf16", "bias/block.0.mlp.mlp1_weight[0]": "f4e2m1 group=32 scale=f8e8m0 act=bf16",
 	"mxfp4/compressed": "f4e2m1 group=32 scale=f8e8m0 act=f16", "mxfp4/experts.gate_up_proj[2]": "f4e2m1 group=32 scale=f8e8m0 act=f16", "mxfp4/block.0.mlp.mlp2_weight[0]": "f4e2m1 group=32 scale=f8e8m0 act=f16",
 }
@@ -97,6 +99,9 @@ func TestLayers(t *testing.T) {
 			continue
 		}
 		path := filepath.Join(*layers, dir.Name(), dir.Name()+".safetensors")
+		if dir.Name() == "gguf" {
+			path = strings.TrimSuffix(path, ".safetensors") + ggufSuffix
+		}
 		f, err := Open(path)
 		if err != nil {
 			t.Fatal(err)
@@ -105,7 +110,7 @@ func TestLayers(t *testing.T) {
 		for _, found := range f.Layers() {
 			listed[found.Name] = found
 		}
-		want := wanted(t, strings.TrimSuffix(path, ".safetensors")+".want.safetensors.gz")
+		want := wanted(t, strings.TrimSuffix(path, filepath.Ext(path))+".want.safetensors.gz")
 		for _, name := range want.Names() {
 			id := dir.Name() + "/" + name
 			w, err := want.Array(name)
@@ -146,7 +151,7 @@ func TestLayers(t *testing.T) {
 		}
 		f.Close()
 	}
-	if want := map[string]int{"gptq": 10, "gptq_v2": 10, "actorder": 5, "awq": 4, "pack_quantized": 9, "fp8": 5, "nvfp4": 4, "mxfp4": 5, "int_quantized": 6, "fp8_block": 6, "fp8_group": 2, "mxfp8": 2, "mxfp6": 1, "quark_e2m3": 2, "quark_e3m2": 3, "hqq": 6, "bias": 9, "biases": 8}; !maps.Equal(count, want) {
+	if want := map[string]int{"gptq": 10, "gptq_v2": 10, "actorder": 5, "awq": 4, "pack_quantized": 9, "fp8": 5, "nvfp4": 4, "mxfp4": 5, "int_quantized": 6, "fp8_block": 6, "fp8_group": 2, "mxfp8": 2, "mxfp6": 1, "quark_e2m3": 2, "quark_e3m2": 3, "hqq": 6, "gguf": 9, "bias": 9, "biases": 9}; !maps.Equal(count, want) {
 		t.Errorf("layers %v, not %v", count, want)
 	}
 }
@@ -622,6 +627,10 @@ func FuzzLayer(f *testing.F) {
 	}
 	f.Add(file(zeros("l.weight", "U8", 1, 2, 24), zeros("l.weight_scale", "U8", 1, 2, 1)), "l", []byte(quarks("fp6_e3m2", "e8m0")))
 	f.Add(file(zeros("l.weight", "U8", 1, 1, 16), zeros("l.weight_scale", "U8", 1, 1, 1)), "l", []byte(quarks("fp4", "e5m3")))
+	for _, of := range []string{"mxfp4", "q4_k", "exps[1]"} {
+		f.Add(ggufOf(ggufTensor{"mxfp4.weight", []uint64{32, 2}, 39, 0, 34}, ggufTensor{"q4_k.weight", []uint64{256, 1}, 12, 64, 144}, ggufTensor{"exps.weight", []uint64{32, 1, 2}, 2, 256, 36}), of, []byte{})
+	}
+	f.Add(ggufOf(ggufTensor{"w.weight", []uint64{256, 1}, 35, 0, 66}, ggufTensor{"w.bias", []uint64{1}, 0, 96, 4}), "", []byte{})
 	f.Add(file(zeros("e_blocks", "U8", 1, 1, 1, 1, 16), zeros("e_scales", "U8", 1, 1, 1, 1), zeros("e_bias", "F16", 2, 1, 1).with(0, 1)), "e[0]", []byte{})
 	f.Add(file(zeros("l.weight", "F8_E4M3", 1, 1, 2), zeros("l.weight_scale", "F32", 4)), "", []byte{})
 	f.Add(file(zeros("l.weight_packed", "I32", 4, 1, 4), zeros("l.weight_scale", "F16", 2, 1), shape(1, 32)), "l", []byte{})

@@ -45,6 +45,7 @@ const (
 // nvfp4, mxfp4, mxfp6: codes one after another, the low bits of a byte first. weight_global_scale divides, weight_scale_2 multiplies.
 // hqq: codes of groups [N·K/group, group], of which a word has one of each of several parts of rows, the first in its high bits; one scale
 // and zero point a row. Other arrays say of which sizes these are.
+// gguf: blocks of a row, each with its scale; a file of its own. Rows of some layers (attn_q and attn_k of Llama) are in the order of llama.cpp.
 // mxfp4, mxfp6, mxfp8: an exponent [N, K/32] for each 32 inputs of an output. Those of six bits in weight_packed are e2m3; of Quark its configuration tells.
 //
 // Sources: AutoGPTQ, gptqmodel 7.7.0, autoawq 0.2.9, transformers' finegrained_fp8, compressed-tensors 0.20.1 and its conversion from modelopt, modelopt 0.47.0,
@@ -69,6 +70,7 @@ func init() { // read functions ask for names of formats
 		{"hqq", []member{{"W_q", "U8 I32", false}, {"scale", scaled, false}, {"zero", scaled, false}, {"nbits", "I32", false}, {"group_size", "I32", false}, {"axis", "I32", false}, {"shape", "I64", false}}, nil, (*source).hqq},
 		{"mxfp4 of gpt-oss", []member{{"_blocks", "U8", false}, {"_scales", "U8", false}}, nil, (*source).blocks},
 		{"mxfp4 of gpt-oss", []member{{"blocks", "U8", false}, {"scales", "U8", false}}, nil, (*source).blocks},
+		{"gguf", []member{{"weight", ggufNames(false), false}}, nil, (*source).gguf},
 	}
 }
 

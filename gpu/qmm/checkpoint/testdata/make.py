@@ -3,7 +3,7 @@
 layers of one format in a directory of its own, and NAME.want.safetensors.gz with an F32 array [N, K]
 for each layer, under the layer's name.
 
-    pip install torch==2.15.0 numpy==2.4.6 safetensors compressed-tensors==0.20.1 transformers==5.24.0 amd-quark==0.13 nvidia-modelopt==0.47.0 hqq==0.2.8.post1
+    pip install torch==2.15.0 numpy==2.4.6 safetensors compressed-tensors==0.20.1 transformers==5.24.0 amd-quark==0.13 nvidia-modelopt==0.47.0 hqq==0.2.8.post1 gguf==0.19.0
     pip download --no-deps --no-binary :all: autoawq==0.2.9 gptqmodel==7.7.0 compressed-tensors==0.12.2   # unpacked; only sources are read
     python3 make.py autoawq-0.2.9 gptqmodel-7.7.0 compressed_tensors-0.12.2 OUT [--seed 1] [--large]
 
@@ -17,10 +17,11 @@ NVFP4: numpy here, which compressed-tensors must equal where the global scale is
 elsewhere; as modelopt has it, the same numbers with the reciprocal, as compressed-tensors' conversion says (modelopt is not run);
 gpt-oss: convert_moe_packed_tensors of transformers;
 Quark: StaticScaledRealQuantizer, whose configuration of weights is written too, and of MXFP4 and MXFP8 also modelopt's tensors;
-HQQ: Quantizer of hqq with scales and zero points as f32. Biases are cast by torch, and must be what they were.
+HQQ: Quantizer of hqq with scales and zero points as f32; .gguf files: dequantize of gguf. Biases are cast by torch, and must be what they were.
 """
 import argparse, ast, gzip, importlib.util, json, math, pathlib
 
+import gguf
 import numpy as np
 import torch
 from compressed_tensors.compressors import BaseCompressor
@@ -413,3 +414,40 @@ for name, n, k, group, bits, dtype, bias in (("b8", 8, 64, 32, 8, torch.float16,
     assert (h.dequantize() - want).abs().max() <= want.abs().max() * 2.0**-7  # which rounds twice
     f.add(name, {key: v.data for key, v in h.state_dict().items()}, {name: want} | ({name + ".bias": linear.bias.data} if bias else {}))
 f.write()
+
+# A file as llama.cpp has it, with a vocabulary in front of its arrays.
+name = "gguf"
+(args.out / name).mkdir(parents=True, exist_ok=True)
+w = gguf.GGUFWriter(args.out / name / "gguf.gguf", "llama")
+w.add_token_list(["<s>", "a", "längeres"])
+w.add_token_scores([0.0, -1.5, 2.0])
+w.add_quantization_version(2)
+f = File(name)
+Q = gguf.GGMLQuantizationType
+for layer, n, k, t in (("q4_0", 8, 96 * grow, Q.Q4_0), ("q5_0", 12, 64 * grow, Q.Q5_0), ("q8_0", 5, 64, Q.Q8_0), ("tq2_0", 8, 512, Q.TQ2_0), ("mxfp4", 8, 64 * grow, Q.MXFP4), ("one", 8, 32, Q.Q4_0),
+                       ("q4_k", 8, 256, Q.Q4_K), ("q6_k", 8, 256, Q.Q6_K), ("q4_1", 8, 64, Q.Q4_1), ("exps", 4, 64, Q.MXFP4)):
+    block, size = gguf.GGML_QUANT_SIZES[t]
+    shape = (3, n, k) if layer == "exps" else (n, k)
+    blocks = rng.integers(0, 256, (*shape[:-1], k // block, size)).astype(np.uint8)
+    if t == Q.MXFP4:
+        blocks[..., 0] = blocks[..., 0] % 64 + 100
+        blocks[..., 0, 0, 0] = 0
+    else:
+        at = 64 if t == Q.TQ2_0 else 0
+        blocks[..., at : at + 2] = scales(*blocks.shape[:-1]).numpy()[..., None].view(np.uint8)
+    data = blocks.reshape(*shape[:-1], -1)
+    w.add_tensor(layer + ".weight", data, raw_dtype=t)
+    if layer in ("q4_k", "q6_k", "q4_1"):
+        continue
+    want = torch.from_numpy(gguf.quants.dequantize(data, t))
+    f.want |= {f"{layer}[{i}]": want[i].contiguous() for i in range(3)} if layer == "exps" else {layer: want}
+b = rng.normal(size=12).astype(np.float16)
+w.add_tensor("q5_0.bias", b.astype(np.float32))
+f.want["q5_0.bias"] = torch.from_numpy(b).float()
+w.add_tensor("norm.weight", np.ones(8, dtype=np.float32))
+w.write_header_to_file()
+w.write_kv_data_to_file()
+w.write_tensors_to_file()
+w.close()
+f.write()
+(args.out / name / "gguf.safetensors").unlink()
