@@ -132,7 +132,7 @@ needs no compiler in the driver.`,
 						bias = bias || storedBias != nil
 					}
 					n, k = l.N, l.K
-					if _, layer, _ := array.SplitTensors(stored); name == "" {
+					if _, layer, _ := checkpoint.Split(stored); name == "" {
 						name = strings.Trim(regexp.MustCompile(`\W+`).ReplaceAllString(layer, "_"), "_")
 					}
 				} else if l, err = qmm.Parse(kind, n, k); err != nil {
@@ -245,7 +245,7 @@ needs no compiler in the driver.`,
 	f.StringVar(&kind, "qmm", "", "`KIND` of a quantised layer")
 	f.StringVar(&size, "size", "8192x8192", "`NxK` of the layer")
 	f.StringVar(&weights, "weights", "", "`ARRAY` [N, K] that the layer has: FILE.npy, FILE.safetensors:NAME or a generator")
-	f.StringVar(&stored, "checkpoint", "", "quantised `LAYER`, FILE.safetensors:NAME")
+	f.StringVar(&stored, "checkpoint", "", "quantised `LAYER`, FILE.safetensors:NAME or FILE.gguf:NAME")
 	f.StringVar(&act, "act", "", "`TYPE` of x and y with --checkpoint, f16 or bf16; that of the layer's scales or bias where it is not given, else f16")
 	f.BoolVar(&rounded, "rounded", false, "products of --checkpoint may round weights to the type of x")
 	f.StringVar(&name, "name", "", "`NAME` of the layer in those of its files, instead of its kind, size and rows")

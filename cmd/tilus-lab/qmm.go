@@ -54,15 +54,17 @@ Generators with one seed give the same numbers: x that is part of the weights ha
 Numpy has no bf16 of its own: a file of such numbers is FILE.npy:bf16[N, K], whatever it says.
 
 --checkpoint takes a layer that others have quantised, exactly as it is stored; its arrays say
-its kind. It reads ` + strings.Join(checkpoint.Formats()[:4], ", ") + `,
-` + strings.Join(checkpoint.Formats()[4:], ", ") + `.
+its kind. It reads ` + strings.Join(checkpoint.Formats()[:5], ", ") + `,
+` + strings.Join(checkpoint.Formats()[5:9], ", ") + `,
+` + strings.Join(checkpoint.Formats()[9:], ", ") + `.
+Of .gguf files it reads blocks that are codes times a scale: ` + checkpoint.Blocks() + `.
 A file without a layer lists those that it has; models in several files go by
-model.safetensors.index.json. Whether zero points of gptq are stored less one is read from
-quantize_config.json or config.json beside the file. Of layers that are quantised with act-order
-(desc_act; g_idx says the group of each input) a program brings x into the order of the weights
-first. The error of y is against the weights as they are dequantised. The kind that is told has
-scalebits=N where weights are exact as plain numbers, and far where programs cannot fold scales as
-large, or powers of two as small, as some are.
+model.safetensors.index.json. Whether zero points of gptq are stored less one, and of which type
+six bits of Quark are, is read from quantize_config.json or config.json beside the file. Of
+layers that are quantised with act-order (desc_act; g_idx says the group of each input) a program
+brings x into the order of the weights first. The error of y is against the weights as they are
+dequantised. The kind that is told has scalebits=N where weights are exact as plain numbers, and
+far where programs cannot fold scales as large, or powers of two as small, as some are.
 
 The layer's bias, NAME.bias or NAME_bias, is added where not all of it is 0 (GPTQModel and
 AutoAWQ store such ones for layers without). It is an error where the type of x and y does not
@@ -224,7 +226,7 @@ unpack or expand, of the kind as weights of models have it; prefill as 2048 rows
 	}
 	f := cmd.Flags()
 	f.StringVar(&weights, "weights", "", "`ARRAY` [N, K]: FILE.npy, FILE.safetensors:NAME or a generator, as for run --arg; random ones [256, 512] where it is not given, of types without a sign none below 0")
-	f.StringVar(&stored, "checkpoint", "", "quantised `LAYER`, FILE.safetensors:NAME; FILE.safetensors lists its layers")
+	f.StringVar(&stored, "checkpoint", "", "quantised `LAYER`, FILE.safetensors:NAME or FILE.gguf:NAME; FILE lists its layers")
 	f.StringVar(&act, "act", "", "`TYPE` of x and y with --checkpoint, f16 or bf16; that of the layer's scales or bias where it is not given, else f16")
 	f.BoolVar(&rounded, "rounded", false, "products of --checkpoint may round weights to the type of x")
 	f.StringVar(&x, "x", "", "`ARRAY` [M, K]; one random row where it is not given")
@@ -288,7 +290,7 @@ func plainLayer(kind, weights string) (*layer, error) {
 
 // storedLayer is a layer of a checkpoint. Where none is named it lists them, and gives nil.
 func storedLayer(cmd *cobra.Command, spec, act string, rounded bool) (*layer, error) {
-	path, name, ok := array.SplitTensors(spec)
+	path, name, ok := checkpoint.Split(spec)
 	if !ok || name != "" {
 		return namedLayer(spec, act, rounded)
 	}
@@ -316,9 +318,9 @@ func ofCheckpoint(act string, rounded bool) error {
 
 // namedLayer is a layer of a checkpoint; the name may be left out where there is one.
 func namedLayer(spec, act string, rounded bool) (*layer, error) {
-	path, name, ok := array.SplitTensors(spec)
+	path, name, ok := checkpoint.Split(spec)
 	if !ok {
-		return nil, usageError{fmt.Errorf("--checkpoint %s: write FILE.safetensors:LAYER; qmm --checkpoint FILE.safetensors lists layers", spec)}
+		return nil, usageError{fmt.Errorf("--checkpoint %s: write FILE.safetensors:LAYER, or FILE.gguf:LAYER; qmm --checkpoint FILE lists layers", spec)}
 	}
 	f, err := checkpoint.Open(path)
 	if err != nil {
@@ -396,7 +398,7 @@ func takesFile(flag, path string, read ...string) error {
 		return err
 	}
 	for _, spec := range read {
-		if from, _, _ := array.SplitTensors(spec); from != "" && sameFile(from, path) {
+		if from, _, _ := checkpoint.Split(spec); from != "" && sameFile(from, path) {
 			return usageError{fmt.Errorf("%s %s is what is read as %s, which y would replace; name another file", flag, path, spec)}
 		}
 	}

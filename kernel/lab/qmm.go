@@ -53,15 +53,15 @@ func Quantize(kind string, w any) (*Layer, error) {
 	return &Layer{weights: q, plain: plain}, nil
 }
 
-// Checkpoint takes a layer that others have quantised, "FILE.safetensors:LAYER", exactly as it is stored: of GPTQ, AWQ,
-// compressed-tensors, modelopt, DeepSeek-V3.1 or gpt-oss, whose experts are "FILE.safetensors:LAYER[5]". The layer may be left out where
+// Checkpoint takes a layer that others have quantised, "FILE.safetensors:LAYER" or "FILE.gguf:LAYER", exactly as it is stored, of
+// one of [checkpoint.Formats]; experts that are one array are "FILE.safetensors:LAYER[5]". The layer may be left out where
 // the file has one; of others the error lists which there are. x and y are bf16 where its scales are, and beside scales that tell nothing of them
 // where its bias is, else f16; or as words say, "act=bf16" or "act=f16"; "rounded" lets products round weights ([qmm.Linear]). Its bias, where not all of it is 0, is what
 // [Layer.Run] adds. One that the type of y does not hold as it is leaves all but Run, whose error says so, and [Layer.RunWith] takes another.
 func Checkpoint(spec string, words ...string) (*Layer, error) {
-	path, name, ok := array.SplitTensors(spec)
+	path, name, ok := checkpoint.Split(spec)
 	if !ok {
-		return nil, fmt.Errorf("lab: %q is no layer of a checkpoint, which is \"FILE.safetensors:LAYER\"", spec)
+		return nil, fmt.Errorf("lab: %q is no layer of a checkpoint, which is \"FILE.safetensors:LAYER\" or \"FILE.gguf:LAYER\"", spec)
 	}
 	f, err := checkpoint.Open(path)
 	if err != nil {

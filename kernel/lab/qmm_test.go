@@ -57,6 +57,8 @@ func TestCheckpoint(t *testing.T) {
 		"nvfp4/nvfp4.safetensors:modelopt_power":          "f4e2m1 group=16 scale=f8e4m3 act=f16 factor [8, 48]: 4.500 bits a weight, from nvfp4 of modelopt",
 		"gptq/gptq.safetensors:actorder":                  "i4 group=32 scale=f16 act=f16 [8, 64]: 4.500 bits a weight, from gptq with act-order",
 		"actorder/actorder.safetensors:ragged":            "u4 group=32 scale=f16 act=f16 zero [8, 80]: 4.900 bits a weight, from gptq with act-order",
+		"gguf/gguf.gguf:q5_0":                             "i5 group=32 scale=f16 act=f16 [12, 64]: 5.500 bits a weight, from gguf",
+		"hqq/hqq.safetensors:b4":                          "u4 group=64 scale=f16 act=f16 zero=any [8, 128]: 4.500 bits a weight, from hqq",
 		"actorder/actorder.safetensors:three":             "u3 group=32 scale=f16 act=f16 zero [32, 64]: ",
 		"actorder/actorder.safetensors:packed":            "i4 group=32 scale=bf16 act=bf16 [12, 96]: 4.500 bits a weight, from pack-quantized with act-order",
 	} {
@@ -88,6 +90,7 @@ func TestCheckpoint(t *testing.T) {
 	for spec, want := range map[string]string{
 		"w.npy":                            `lab: "w.npy" is no layer of a checkpoint`,
 		"none.safetensors:x":               "none.safetensors: no such file",
+		dir + "gguf/gguf.gguf:q4_k":        "weight is Q4_K[8, 256], which is not read",
 		dir + "awq/awq.safetensors":        "has 4 quantised layers, and none is named",
 		dir + "awq/awq.safetensors:group3": "did you mean group32?",
 	} {

@@ -1,9 +1,9 @@
-// Package checkpoint takes linear layers that others have quantised, from .safetensors files, without rounding
+// Package checkpoint takes linear layers that others have quantised, from .safetensors and .gguf files, without rounding
 // anything again: the [qmm.Weights] that it gives are exactly those that the format says. One number is rounded, since programs
 // take it as f32: 1/weight_global_scale, by which compressed-tensors' NVFP4 multiplies.
 //
 // Formats are told from each other by the names, types and shapes of the arrays that a layer has; the table formats
-// lists them. What is not certain is refused: the error says which file and layer, what was found there, and a way out.
+// lists them, and [Formats] has their names. What is not certain is refused: the error says which file and layer, what was found there, and a way out.
 // Scales of activations (input_scale and the like) are not read: x is multiplied as it is. A layer's bias is not of its weights: see [File.Bias].
 package checkpoint
 
@@ -60,7 +60,7 @@ func Split(spec string) (path, name string, ok bool) {
 			return spec[:i+len(ggufSuffix)], spec[i+len(ggufSuffix)+1:], true
 		}
 	}
-	return "", "", false
+	return path, name, false
 }
 
 // Found is a quantised layer of a file.
@@ -95,7 +95,7 @@ func Open(path string) (*File, error) {
 	return f, nil
 }
 
-// Read is [Open] of size bytes that are read from r, with the text of a quantize_config.json or config.json, or nil.
+// Read is [Open] of size bytes of a .safetensors or .gguf file that are read from r, with the text of a quantize_config.json or config.json, or nil.
 // Errors call them file.
 func Read(r io.ReaderAt, size int64, file string, config []byte) (*File, error) {
 	if isGGUF(r) {
@@ -179,6 +179,9 @@ func Plain(spec string) error {
 	if layer != "" {
 		layer = ":" + layer
 	}
+	if strings.HasSuffix(strings.ToLower(path), ggufSuffix) {
+		return fmt.Errorf("%s is blocks of a quantised layer; take the layer as it is stored: --checkpoint %s%s, in a cell lab.Checkpoint", spec, path, layer)
+	}
 	return fmt.Errorf("%s has codes of a quantised layer, without its scales; take the layer as it is stored: --checkpoint %s%s, in a cell lab.Checkpoint", spec, path, layer)
 }
 
@@ -225,7 +228,8 @@ func As(w *qmm.Weights, act dtype.Type) (*qmm.Weights, error) {
 	return &to, to.Valid()
 }
 
-// Layers are the file's quantised layers, by name. Of each its header, scales and zero points are read.
+// Layers are the file's quantised layers, by name. Of each its header, scales and zero points are read; of .gguf files, which have scales
+// between codes, the header.
 func (f *File) Layers() []Found {
 	var out []Found
 	for _, name := range f.names() {

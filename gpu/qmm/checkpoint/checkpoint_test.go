@@ -708,6 +708,8 @@ func TestPlain(t *testing.T) {
 		"mxfp4/mxfp4.safetensors:experts.gate_up_proj_blocks":       "mxfp4.safetensors:experts.gate_up_proj,",
 		"int_quantized/int_quantized.safetensors:group_zero.weight": "int_quantized.safetensors:group_zero,",
 		"fp8/fp8.safetensors:channel.weight_scale":                  "",
+		"gguf/gguf.gguf:q4_0.weight":                                "is blocks of a quantised layer; take the layer as it is stored: --checkpoint testdata/gguf/gguf.gguf:q4_0, in a cell",
+		"gguf/gguf.gguf:norm.weight":                                "",
 		"mxfp8/mxfp8.safetensors:compressed.weight":                 "mxfp8.safetensors:compressed,",
 		"quark_e2m3/quark_e2m3.safetensors:six.weight":              "quark_e2m3.safetensors:six,",
 		"bias/bias.safetensors:half.bias":                           "",

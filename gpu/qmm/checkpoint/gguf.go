@@ -72,6 +72,9 @@ func ggufNames(read bool) string {
 	return strings.Join(out, " ")
 }
 
+// Blocks are the types of blocks that are read of .gguf files, "Q4_0, Q5_0".
+func Blocks() string { return strings.ReplaceAll(ggufNames(true), " ", ", ") }
+
 func ggufNamed(name string) *ggufType {
 	if i := slices.IndexFunc(ggufTypes, func(t ggufType) bool { return t.name == name }); i >= 0 {
 		return &ggufTypes[i]
@@ -84,8 +87,8 @@ func (s *source) gguf() (*qmm.Weights, error) {
 	typ, _, _ := s.tensors.Head(s.arrays["weight"])
 	t := ggufNamed(typ)
 	if t.scale == 0 {
-		return nil, s.bad("weight is %s, which has no codes with one scale for each of their groups; of .gguf files %s are read: make one with these, by llama-quantize --pure, or dequantise the layer with its own library, and %s",
-			s.header("weight"), strings.ReplaceAll(ggufNames(true), " ", ", "), againByKind)
+		return nil, s.bad("weight is %s, which is not read; of .gguf files %s are, whose numbers are codes times a scale: make one of these, by llama-quantize --pure, or dequantise the layer with its own library, and %s",
+			s.header("weight"), Blocks(), againByKind)
 	}
 	rank := 2
 	if s.expert >= 0 {

@@ -62,7 +62,7 @@ func TestGGUF(t *testing.T) {
 		{"blocks", "l", whole, ""},
 		{"an expert", "l[1]", ggufOf(ggufTensor{"l.weight", []uint64{64, 2, 2}, 2, 0, 4 * 36}), ""},
 		{"no expert named", "l", ggufOf(ggufTensor{"l.weight", []uint64{64, 2, 2}, 2, 0, 4 * 36}), "f:l: it is 2 experts: name one, l[0] to l[1]"},
-		{"scales of scales", "l", ggufOf(ggufTensor{"l.weight", []uint64{256, 2}, 12, 0, 288}), "f:l: weight is Q4_K[2, 256], which has no codes with one scale for each of their groups; of .gguf files Q4_0, Q5_0, Q8_0, TQ2_0, MXFP4 are read: make one with these, by llama-quantize --pure, or dequantise"},
+		{"scales of scales", "l", ggufOf(ggufTensor{"l.weight", []uint64{256, 2}, 12, 0, 288}), "f:l: weight is Q4_K[2, 256], which is not read; of .gguf files Q4_0, Q5_0, Q8_0, TQ2_0, MXFP4 are, whose numbers are codes times a scale: make one of these, by llama-quantize --pure, or dequantise"},
 		{"a row", "l", ggufOf(ggufTensor{"l.weight", []uint64{64}, 2, 0, 36}), "weight is Q4_0[64], and has 2 dimensions"},
 		{"plain numbers", "l", ggufOf(ggufTensor{"l.weight", []uint64{64, 4}, 1, 0, 512}), "f:l: it has weight F16[4, 64]: its weights are not quantised"},
 		{"no number", "l", ggufNaN(whole), "f:l: scale[0, 0] is NaN; a scale is a number"},
