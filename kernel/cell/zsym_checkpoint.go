@@ -13,11 +13,13 @@ func init() {
 	Symbols["github.com/tilus-lab/tilus-lab/gpu/qmm/checkpoint/checkpoint"] = map[string]reflect.Value{
 		// function, constant and variable definitions
 		"As":      reflect.ValueOf(checkpoint.As),
+		"Blocks":  reflect.ValueOf(checkpoint.Blocks),
 		"Formats": reflect.ValueOf(checkpoint.Formats),
 		"Layer":   reflect.ValueOf(checkpoint.Layer),
 		"Open":    reflect.ValueOf(checkpoint.Open),
 		"Plain":   reflect.ValueOf(checkpoint.Plain),
 		"Read":    reflect.ValueOf(checkpoint.Read),
+		"Split":   reflect.ValueOf(checkpoint.Split),
 
 		// type definitions
 		"BiasError": reflect.ValueOf((*checkpoint.BiasError)(nil)),
