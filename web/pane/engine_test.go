@@ -106,7 +106,7 @@ func TestDebuggerShowsFaultsAndHasLimits(t *testing.T) {
 		}
 	}
 	// A loop without end is looked at as far as the limit.
-	forever := "program p<1>(n: i32) warps=1 {\n\twhile n > 0 {\n\t\tx = AllocateRegister(init=0) : register f32[32] spatial(32)\n\t}\n}\n"
+	forever := "program p<1>(n: i32) warps=1 {\n\ti = n\n\twhile i > 0 {\n\t\tx = AllocateRegister(init=0) : register f32[32] spatial(32)\n\t\ti = 1\n\t}\n}\n"
 	start := time.Now()
 	r, err = run(t, "debug", Values{"src": forever, "a": "1", "n": "1000"})
 	if err != nil || !strings.Contains(r.Sentence, "more than 4000") || time.Since(start) > 2*debugTime {
