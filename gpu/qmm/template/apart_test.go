@@ -5,7 +5,6 @@ import (
 	"math/rand/v2"
 	"testing"
 
-	"github.com/tilus-lab/tilus-lab/gpu/device"
 	"github.com/tilus-lab/tilus-lab/vm/dtype"
 )
 
@@ -49,12 +48,11 @@ func TestApart(t *testing.T) {
 	if *every {
 		part = 1
 	}
-	devices := []device.Device{machine(t, "interp"), machine(t, "sim")}
 	apartCases(part, func(name string, f Form, i int, shape formShape) {
 		t.Run(name, func(t *testing.T) {
 			l := randomLayer(f, shape.m, shape.n, shape.k, rand.New(rand.NewPCG(uint64(i), 8)))
-			for _, d := range devices {
-				l.check(t, d, shape.s)
+			for _, name := range machines(i) {
+				l.check(t, machine(t, name), shape.s)
 			}
 		})
 	})
@@ -220,7 +218,7 @@ func TestFoldsWide(t *testing.T) {
 		}
 		t.Run(fmt.Sprintf("%d", i), func(t *testing.T) {
 			l := randomLayer(c.f, c.m, c.n, c.k, rand.New(rand.NewPCG(uint64(i), 9)))
-			for _, name := range []string{"interp", "sim"} {
+			for _, name := range machines(i) {
 				l.checkWide(t, machine(t, name), c.s)
 			}
 		})

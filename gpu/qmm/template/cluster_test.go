@@ -5,7 +5,6 @@ import (
 	"math/rand/v2"
 	"testing"
 
-	"github.com/tilus-lab/tilus-lab/gpu/device"
 	"github.com/tilus-lab/tilus-lab/vm/dtype"
 )
 
@@ -66,7 +65,6 @@ func clusterCases(part int, do func(name string, f Form, i int, shape formShape)
 
 // TestDecodeClusters multiplies with blocks of a cluster that share k, on the interpreter and the simulator.
 func TestDecodeClusters(t *testing.T) {
-	devices := []device.Device{machine(t, "interp"), machine(t, "sim")}
 	part, ran := 5, 0
 	if *every {
 		part = 1
@@ -75,8 +73,8 @@ func TestDecodeClusters(t *testing.T) {
 		ran++
 		t.Run(name, func(t *testing.T) {
 			l := randomLayer(f, shape.m, shape.n, shape.k, rand.New(rand.NewPCG(uint64(i), 7)))
-			for _, d := range devices {
-				l.check(t, d, shape.s)
+			for _, name := range machines(i) {
+				l.check(t, machine(t, name), shape.s)
 			}
 		})
 	})

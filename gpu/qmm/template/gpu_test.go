@@ -56,6 +56,15 @@ func machine(t *testing.T, name string) device.Device {
 	return d
 }
 
+// machines are those that multiply case i: the simulator, which runs what was lowered, and of every second case, of all with -every, the
+// interpreter.
+func machines(i int) []string {
+	if *every || i%2 == 0 {
+		return []string{"interp", "sim"}
+	}
+	return []string{"sim"}
+}
+
 // TestGPUSchedules times schedules of DecodeU4 on layers of Llama-3.3-70B, with 1
 // and 8 rows of x, and requires of all of them the bits that the default one gives.
 // It says how far what Choose takes is from the fastest.

@@ -68,12 +68,11 @@ func TestDecodeStreams(t *testing.T) {
 	if *every {
 		part = 1
 	}
-	devices := []device.Device{machine(t, "interp"), machine(t, "sim")}
 	check := func(name string, f Form, i int, shape formShape) {
 		t.Run(name, func(t *testing.T) {
 			l := randomLayer(f, shape.m, shape.n, shape.k, rand.New(rand.NewPCG(uint64(i), 2)))
-			for _, d := range devices {
-				l.check(t, d, shape.s)
+			for _, name := range machines(i) {
+				l.check(t, machine(t, name), shape.s)
 			}
 		})
 	}

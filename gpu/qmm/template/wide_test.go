@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 
@@ -228,7 +229,7 @@ func TestFolded(t *testing.T) {
 				for at := range l.s.Len() { // up to the greatest that are folded
 					l.s.SetCode(at, f.Scale.Encode(f.Scale.Decode(l.s.Code(at))*math.Ldexp(1, min(q.To, 6)-1), false))
 				}
-				for _, name := range []string{"interp", "sim"} {
+				for _, name := range machines(i) {
 					l.checkWide(t, machine(t, name), s)
 				}
 			})
@@ -370,7 +371,7 @@ func checkWideCases(t *testing.T, cases []wideCase, short int) {
 		}
 		t.Cleanup(func() { d.Close() })
 		for i, c := range cases {
-			if testing.Short() && i%short != 0 {
+			if kind, _, _ := strings.Cut(name, ":"); testing.Short() && i%short != 0 || !slices.Contains(machines(i), kind) {
 				continue
 			}
 			t.Run(fmt.Sprintf("%s/%s_%s_%d", name, c.form.Weight, c.form.Act, i), func(t *testing.T) {
