@@ -1,7 +1,6 @@
 package differential
 
 import (
-	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -16,7 +15,6 @@ import (
 	"github.com/tilus-lab/tilus-lab/gpu/compile"
 	"github.com/tilus-lab/tilus-lab/gpu/cost"
 	"github.com/tilus-lab/tilus-lab/gpu/ptx"
-	"github.com/tilus-lab/tilus-lab/tests/need"
 	"github.com/tilus-lab/tilus-lab/vm/corpus"
 	"github.com/tilus-lab/tilus-lab/vm/ir"
 )
@@ -211,47 +209,5 @@ func TestProductLoops(t *testing.T) {
 	}
 	if n < 10 {
 		t.Errorf("%d loops with matrix instructions", n)
-	}
-}
-
-// TestCorpusAssembles gives the PTX of every launch of the corpus, specialised as
-// a device would, to the real assembler.
-func TestCorpusAssembles(t *testing.T) {
-	for _, target := range []string{"sm_80", "sm_90a", "sm_100a"} {
-		var all strings.Builder
-		version := ptx.Version
-		for i, l := range launches(t) {
-			if !l.Runs(target) || target == "sm_100a" && l.Needs != target {
-				continue
-			}
-			c, err := compile.Program(l.Program, compile.Options{Arch: target, Divisible: compile.Divisors(l.Program, l.Args)})
-			if err != nil {
-				t.Fatal(err)
-			}
-			c.Func.Name = fmt.Sprintf("p%d_%s", i, l.Name)
-			text, err := c.PTX()
-			if err != nil {
-				t.Fatal(err)
-			}
-			// One module for all: only the first keeps its header, with the latest version.
-			if m := regexp.MustCompile(`\.version (\S+)`).FindStringSubmatch(text); m != nil {
-				version = max(version, m[1])
-			}
-			if _, body, ok := strings.Cut(text, ".visible"); ok && all.Len() > 0 {
-				text = ".visible" + body
-			}
-			all.WriteString(text)
-		}
-		text := regexp.MustCompile(`\.version \S+`).ReplaceAllString(all.String(), ".version "+version)
-		if !strings.Contains(text, "\n.extern .shared") {
-			text = strings.Replace(text, ".address_size 64\n", ".address_size 64\n.extern .shared .align 1024 .b8 shared_memory[];\n", 1)
-		}
-		made, err := need.Assemble(t, target, text)
-		if err != nil || strings.Contains(made.Said, "serializ") {
-			t.Errorf("%s: %v\n%s", target, err, made.Said)
-		}
-		for _, m := range regexp.MustCompile(`(?s)Compiling entry function '(\w+)'.*?Used (\d+) registers`).FindAllStringSubmatch(made.Said, -1) {
-			t.Logf("%s: %s takes %s registers", target, m[1], m[2])
-		}
 	}
 }

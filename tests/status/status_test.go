@@ -288,7 +288,8 @@ var spilled = map[string]int{"flash_attention_causal sm_80": 16}
 
 // TestCorpusAssembles gives the PTX of every launch of the corpus, for each target
 // that has what it needs, to NVIDIA's assembler: what a cell that says "assembles"
-// rests on. No product spills registers, nor does anything else.
+// rests on. No product spills registers, nor does anything else, and products of
+// warpgroups do not wait for each other.
 func TestCorpusAssembles(t *testing.T) {
 	launches, err := differential.Launches()
 	if err != nil {
@@ -322,7 +323,7 @@ func TestCorpusAssembles(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if made, err := need.Assemble(t, arch, ptx); err != nil || max(made.Frame, made.Spills()) > spilled[l.File+" "+arch] {
+			if made, err := need.Assemble(t, arch, ptx); err != nil || strings.Contains(made.Said, "serializ") || max(made.Frame, made.Spills()) > spilled[l.File+" "+arch] {
 				t.Errorf("%s, %s: %v\n%s", l.Name, arch, err, made.Said)
 			}
 			n++
