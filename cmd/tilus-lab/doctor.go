@@ -93,7 +93,7 @@ func (f finding) at(dir string) finding {
 func keptCode() []finding {
 	var all []finding
 	for _, s := range device.Stores() {
-		f := finding{What: s.What + " cache", Help: "set " + s.Env + " to a folder that can be written, and CUDA_CACHE_DISABLE to 0; until then each process waits for the compiler anew"}
+		f := finding{What: s.What + " cache", Help: "set " + s.Env + " to a folder that can be written, and unset what turns this off; until then each process waits for the compiler anew"}
 		if f.Detail = s.Off; s.Path != "" {
 			f = f.at(s.Path)
 		}

@@ -5,6 +5,7 @@ import (
 	"math"
 	"strings"
 
+	"github.com/tilus-lab/tilus-lab/gpu/arch"
 	"github.com/tilus-lab/tilus-lab/vm/dtype"
 )
 
@@ -164,6 +165,23 @@ type Row struct {
 	ISA    string // lowest PTX version that knows it, where that is above 8.0
 	Doc    string
 	Source string
+}
+
+// Needs is the name of the oldest target that has the instruction, or "" where the one called
+// target, of a level, has it.
+func (r Row) Needs(target string, level Arch) string {
+	switch {
+	case r.Target != "" && r.Target != target:
+		return r.Target
+	case r.Since > level:
+		for _, a := range arch.All() {
+			if a.Capability() >= int(r.Since) {
+				return a.Name
+			}
+		}
+		return fmt.Sprintf("sm_%d", r.Since)
+	}
+	return ""
 }
 
 // Bound is the error of an approximation of f32: relative, or absolute where that

@@ -121,8 +121,7 @@ func prefetched(in *ir.Instr) ir.Boxes {
 }
 
 func tryCancel(l *lowerer, in *ir.Instr) {
-	if l.opt.Arch.Capability() < 100 {
-		l.wants(in.Pos, in.Op.Name, "sm_100a")
+	if l.lacks(in.Pos, in.Op.Name, code.OpClcTryCancel) {
 		return
 	}
 	bar, _ := l.turn(in, 1)
@@ -135,8 +134,7 @@ func tryCancel(l *lowerer, in *ir.Instr) {
 }
 
 func queryResponse(l *lowerer, in *ir.Instr) {
-	if l.opt.Arch.Capability() < 100 {
-		l.wants(in.Pos, in.Op.Name, "sm_100a")
+	if l.lacks(in.Pos, in.Op.Name, code.OpClcIsCanceled) {
 		return
 	}
 	answer := l.begins(in.In[0].Var())

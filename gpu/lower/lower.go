@@ -85,9 +85,7 @@ func lowerWith(p *ir.Program, opt Options, at *areas) (*code.Func, *areas, error
 		launch.Grid = append(launch.Grid, a)
 	}
 	if len(p.Cluster) > 0 {
-		if opt.Arch.Capability() < 90 {
-			l.wants(p.Pos, "cluster=", "sm_90")
-		}
+		l.lacks(p.Pos, "cluster=", code.OpClusterCtaIDX)
 		launch.Cluster = [3]int{1, 1, 1}
 		copy(launch.Cluster[:], p.Cluster)
 	}
@@ -224,9 +222,18 @@ func (l *lowerer) refuse(pos diag.Pos, rule, format string, args ...any) {
 	l.list.Addf(pos, rule, "--device interp runs it", format, args...)
 }
 
-// wants refuses what only a later target has.
-func (l *lowerer) wants(pos diag.Pos, what, target string) {
-	l.list.Addf(pos, "Lower.E1", "--arch "+target+" has it; --device interp runs the program", "%s needs %s, the target is %s", what, target, l.opt.Arch.Name)
+// needs is the oldest target that has a thread-level instruction, or "" where this one has.
+func (l *lowerer) needs(op code.Op) string {
+	return op.Row().Needs(l.opt.Arch.Name, code.Arch(l.opt.Arch.Capability()))
+}
+
+// lacks refuses what becomes an instruction that the target has not.
+func (l *lowerer) lacks(pos diag.Pos, what string, op code.Op) bool {
+	target := l.needs(op)
+	if target != "" {
+		l.list.Addf(pos, "Lower.E1", "--arch "+target+" has it; --device interp runs the program", "%s needs %s, the target is %s", what, target, l.opt.Arch.Name)
+	}
+	return target != ""
 }
 
 func (l *lowerer) params() {

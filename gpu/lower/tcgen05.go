@@ -57,11 +57,7 @@ func (l *lowerer) firstWarp(f func()) {
 
 // blackwell refuses targets without tensor memory.
 func (l *lowerer) blackwell(in *ir.Instr) bool {
-	if l.opt.Arch.Name == "sm_100a" {
-		return true
-	}
-	l.wants(in.Pos, in.Op.Name, "sm_100a")
-	return false
+	return !l.lacks(in.Pos, in.Op.Name, tcgen05("fence::before_thread_sync"))
 }
 
 func tensorAlloc(l *lowerer, in *ir.Instr) {
@@ -109,12 +105,12 @@ func tensorView(l *lowerer, in *ir.Instr) {
 
 // tensorFence orders tensor memory against a barrier, in programs that have it.
 func (l *lowerer) tensorFence(before bool) {
-	switch {
-	case !l.tensors || l.opt.Arch.Name != "sm_100a":
-	case before:
-		l.Emit(tcgen05("fence::before_thread_sync"), nil)
-	default:
-		l.Emit(tcgen05("fence::after_thread_sync"), nil)
+	op := tcgen05("fence::after_thread_sync")
+	if before {
+		op = tcgen05("fence::before_thread_sync")
+	}
+	if l.tensors && l.needs(op) == "" {
+		l.Emit(op, nil)
 	}
 }
 

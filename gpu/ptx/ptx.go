@@ -54,18 +54,11 @@ func Check(f *code.Func, arch string) error {
 }
 
 func missing(in *code.Instr, level code.Arch, arch string) error {
-	row, wants, help := in.Row(), "", ""
-	switch {
-	case row.Target != "" && row.Target != arch:
-		wants = row.Target
-		help = fmt.Sprintf("--arch %s has it; --device interp runs the program", wants)
-	case row.Since > level:
-		wants = fmt.Sprintf("sm_%d", row.Since)
-		help = fmt.Sprintf("--arch %s has it, and so have later ones; --device interp runs the program", wants)
-	default:
+	wants := in.Row().Needs(arch, level)
+	if wants == "" {
 		return nil
 	}
-	return diag.List{{Pos: in.Pos, Code: "Target.E1", Msg: fmt.Sprintf("the instruction made of this, %s, needs %s, not %s", row.Name, wants, arch), Help: help}}
+	return diag.List{{Pos: in.Pos, Code: "Target.E1", Msg: fmt.Sprintf("the instruction made of this, %s, needs %s, not %s", in.Row().Name, wants, arch), Help: fmt.Sprintf("--arch %s has it; --device interp runs the program", wants)}}
 }
 
 // Print is the PTX text of one module with one entry, f. f must be verified. The

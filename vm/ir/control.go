@@ -68,7 +68,7 @@ var controlRules = []RuleDoc{
 	{"Control.C1", "break and continue stand in a loop, and leave no thread group.", "The threads of a group cannot end a loop in which the others go on."},
 	{"Control.C2", "Nothing follows break, continue or return in its block.", "It would never run."},
 	{"Control.C3", "return stands in no thread group.", "Other threads of the block would wait for those that ended."},
-	{"Control.C4", "The body of a while assigns a variable that its condition reads, or leaves the loop.", "The loop would end never, or not begin."},
+	{"Control.C4", "The body of a while assigns a variable that its condition reads, or leaves the loop.", "The loop would never end, or never begin."},
 	{"Group.C1", "A thread group lies within the threads around it, and has at least one.", ""},
 	{"Group.C2", "A thread group is whole warps, or lies in one warp.", "Barriers count warps; the threads of one warp can be told apart."},
 	{"Group.C3", "What a thread group assigns, it assigned first.", "Scalars have one value in the whole block, and the other threads would keep the old one."},
