@@ -192,13 +192,13 @@ func (a *Array) Offset(index ...int) int {
 
 // At is the value of one element.
 func (a *Array) At(index ...int) float64 {
-	return a.Type.Decode(a.Code(a.Offset(index...)))
+	return a.Type.Decode(dtype.Get(a.Data, a.Type.Bits(), a.Offset(index...)))
 }
 
 // Set stores a value, rounded to nearest even; beyond the range it is what Cast
 // makes of it: the nearest limit, or infinity for f16 and wider floats.
 func (a *Array) Set(v float64, index ...int) {
-	a.SetCode(a.Offset(index...), a.Type.Encode(v, a.Type.Saturates()))
+	dtype.Put(a.Data, a.Type.Bits(), a.Offset(index...), a.Type.Encode(v, a.Type.Saturates()))
 }
 
 // Floats are all values in row-major order.

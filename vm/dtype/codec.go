@@ -22,10 +22,45 @@ func (t Type) signBit() uint64 {
 	return 1 << (t.Bits() - 1)
 }
 
+// facts are what coding needs at every element and a row would have to work out.
+type facts struct {
+	max, over uint64    // Type.MaxCode, and what lies beyond it without saturation, of positive sign
+	values    []float64 // what each code of a type of at most 8 bits decodes to
+}
+
+var known = func() (all [len(table)]facts) {
+	for t := invalid + 1; int(t) < len(table); t++ {
+		f, r := &all[t], &table[t]
+		f.max = t.maxCode()
+		f.over = f.max
+		switch {
+		case r.Special == IEEE:
+			f.over = t.Inf(false)
+		case r.Special == FN:
+			f.over = t.NaN()
+		}
+		if r.Bits <= 8 {
+			f.values = make([]float64, 1<<r.Bits)
+			for code := range f.values {
+				f.values[code] = t.decode(uint64(code))
+			}
+		}
+	}
+	return all
+}()
+
 // Decode is the exact value of a code; bits above the width are ignored. Only
 // 64-bit integers of more than 53 significant bits are rounded, to nearest; see
 // [Type.DecodeInt] for those.
 func (t Type) Decode(code uint64) float64 {
+	if v := known[t].values; v != nil {
+		return v[code&uint64(len(v)-1)]
+	}
+	return t.decode(code)
+}
+
+// decode is Decode by the rule.
+func (t Type) decode(code uint64) float64 {
 	switch t {
 	case F32:
 		return float64(math.Float32frombits(uint32(code)))
@@ -128,14 +163,12 @@ func (t Type) Encode(v float64, sat bool) uint64 {
 	}
 	bits := math.Float64bits(v)
 	sign := bits >> 63 << (r.Bits - 1)
-	max := t.MaxCode()
+	max := known[t].max
 	over := sign | max
 	if !sat {
-		switch r.Special {
-		case IEEE:
-			over = sign | t.Inf(false)
-		case FN:
-			over = t.NaN()
+		over = known[t].over
+		if r.Special != FN {
+			over |= sign
 		}
 	}
 	if math.IsInf(v, 0) {
@@ -206,7 +239,7 @@ func (t Type) encodeScale(v float64, sat bool) uint64 {
 // encodeWhole encodes a whole number, an infinity or NaN in an integer type.
 func (t Type) encodeWhole(v float64, sat bool) uint64 {
 	r := &table[t]
-	lo, span := 0.0, math.Ldexp(1, r.Bits)
+	lo, span := 0.0, pow2(r.Bits)
 	if r.Kind == Int {
 		lo = -span / 2
 	}
@@ -316,7 +349,9 @@ func (t Type) IsNaN(code uint64) bool {
 }
 
 // MaxCode is the code of the largest finite value.
-func (t Type) MaxCode() uint64 {
+func (t Type) MaxCode() uint64 { return known[t].max }
+
+func (t Type) maxCode() uint64 {
 	r := &table[t]
 	switch r.Kind {
 	case Int:

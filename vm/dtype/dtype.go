@@ -245,6 +245,14 @@ func (t Type) Row() Row {
 	return table[t]
 }
 
+// row is Row without a copy; it must not be changed.
+func (t Type) row() *Row {
+	if !t.Valid() {
+		t = invalid
+	}
+	return &table[t]
+}
+
 // String is the name of t in program text.
 func (t Type) String() string {
 	if !t.Valid() {
@@ -254,10 +262,10 @@ func (t Type) String() string {
 }
 
 // Bits is the storage width of one element.
-func (t Type) Bits() int { return t.Row().Bits }
+func (t Type) Bits() int { return t.row().Bits }
 
 // Kind says how the bits of t are read.
-func (t Type) Kind() Kind { return t.Row().Kind }
+func (t Type) Kind() Kind { return t.row().Kind }
 
 // IsFloat reports whether t is a float, the scale type included.
 func (t Type) IsFloat() bool { return t.Kind() == Float }
@@ -267,7 +275,7 @@ func (t Type) IsInt() bool { return t.Kind() == Int || t.Kind() == Uint }
 
 // Signed reports whether t has values below zero.
 func (t Type) Signed() bool {
-	r := t.Row()
+	r := t.row()
 	return r.Kind == Int || r.Kind == Float && r.Special != Scale
 }
 
@@ -285,15 +293,15 @@ func (t Type) Mask() uint64 { return lowBits(t.Bits()) }
 // limit in casts and arithmetic results; the other types overflow to infinity.
 // Integer arithmetic wraps all the same.
 func (t Type) Saturates() bool {
-	r := t.Row()
+	r := t.row()
 	return r.Kind != Float || r.Bits <= 8
 }
 
 // HasInf reports whether t can hold infinity.
-func (t Type) HasInf() bool { return t.Row().Kind == Float && t.Row().Special == IEEE }
+func (t Type) HasInf() bool { return t.row().Kind == Float && t.row().Special == IEEE }
 
 // HasNaN reports whether t can hold NaN.
-func (t Type) HasNaN() bool { return t.Row().Kind == Float && t.Row().Special != Finite }
+func (t Type) HasNaN() bool { return t.row().Kind == Float && t.row().Special != Finite }
 
 // lowBits is 2^n − 1.
 func lowBits(n int) uint64 {

@@ -21,6 +21,14 @@ func Get(data []byte, bits, k int) uint64 {
 		return binary.LittleEndian.Uint64(data[8*k:])
 	}
 	checkWidth(bits)
+	if bits < 8 {
+		at := k * bits
+		code, shift := uint64(data[at>>3]), at&7
+		if shift+bits > 8 {
+			code |= uint64(data[at>>3+1]) << 8
+		}
+		return code >> shift & lowBits(bits)
+	}
 	var code uint64
 	for at, end := k*bits, (k+1)*bits; at < end; {
 		shift := at & 7

@@ -113,12 +113,15 @@ func (l *layer) plain() *array.Array {
 
 // want is the product in float64, rounded once.
 func (l *layer) want(bias, residual *array.Array) *array.Array {
-	y := array.New(l.form.Act, l.m, l.n)
-	for i := range l.m {
-		for j := range l.n {
+	y, x, w := array.New(l.form.Act, l.m, l.n), l.x.Floats(), make([]float64, l.k)
+	for j := range l.n {
+		for k := range w {
+			w[k] = l.weight(j, k)
+		}
+		for i := range l.m {
 			sum := 0.0
-			for k := range l.k {
-				sum += l.x.At(i, k) * l.weight(j, k)
+			for k, w := range w {
+				sum += x[i*l.k+k] * w
 			}
 			if residual != nil {
 				sum += residual.At(i, j)
