@@ -1,6 +1,8 @@
 package randprog
 
 import (
+	"sync"
+
 	"github.com/tilus-lab/tilus-lab/vm/array"
 	"github.com/tilus-lab/tilus-lab/vm/dtype"
 	"github.com/tilus-lab/tilus-lab/vm/ir"
@@ -440,10 +442,13 @@ func (g *generator) atomicScalar(op *ir.Op) bool {
 	return g.commit(in)
 }
 
+// recipes is the table, read once.
+var recipes = sync.OnceValues(recipe.Table)
+
 // castPlaced draws a cast of stored codes whose bits lie as a recipe of vm/recipe
 // wants them: by Cast, or by CastDeferred where the recipe leaves powers of two.
 func (g *generator) castPlaced(op *ir.Op) bool {
-	table, err := recipe.Table()
+	table, err := recipes()
 	if err != nil || len(g.o.Products) == 0 {
 		return false
 	}
