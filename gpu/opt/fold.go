@@ -8,8 +8,10 @@ import (
 
 // Fold computes pure instructions on constants, drops those that change nothing
 // (x + 0, x · 1, x & -1, …), writes multiplications and divisions by powers of
-// two as shifts and masks, adds constant offsets up ((x + 3) + 4, [x + 16]), and
-// takes the branch of an If whose predicate is constant.
+// two as shifts and masks, adds constant offsets up ((x + 3) + 4, [x + 16]),
+// takes the branch of an If whose predicate is constant, and leaves accesses out that
+// no lane takes part in. Assemblers do that too, but late: what they then know to be zero
+// ptxas (CUDA 12.9, 13.0) converts wrongly from the upper half of a word of f8e4m3 or f8e5m2.
 func Fold(f *code.Func) bool {
 	fo := &folder{f: f, consts: constLists.lend(len(f.Types)), sums: sumLists.lend(len(f.Types)), shifts: sumLists.lend(len(f.Types)), same: valueLists.lend(len(f.Types))[:0]}
 	fo.region(f.Body)
@@ -58,6 +60,13 @@ func (fo *folder) region(r *code.Region) {
 
 func (fo *folder) instr(in *code.Instr) {
 	row := in.Row()
+	if p, ok := fo.consts.get(in.Guard); in.Guard != 0 && ok && p == 0 && !row.Through {
+		for i, v := range in.Out {
+			fo.same.set(v, in.In[len(row.In)+i]) // what lanes have that are left out
+		}
+		fo.changed = true
+		return
+	}
 	switch {
 	case isConst(in.Op):
 		fo.consts.set(in.Out[0], uint64(in.Imm[0])&row.Out[0].Mask())

@@ -307,6 +307,11 @@ func TestEachPass(t *testing.T) {
 		{"fold", "", "if", func(d *drawer, x, mem code.Value) {
 			d.b.If(d.b.ConstPred(true), func() []code.Value { d.b.StGlobal(4, mem, 0, 0, x); return nil }, nil)
 		}},
+		{"fold", "st.global.b32 %1, %2", "ld.", func(d *drawer, x, mem code.Value) {
+			off := d.b.ConstPred(false)
+			d.b.Guarded(off, code.OpStGlobalB32, []int64{0, 0}, []code.Value{mem, x})
+			d.b.StGlobal(4, mem, 0, 0, d.b.Guarded(off, code.OpLdGlobalB32, []int64{0, 0}, []code.Value{mem}, x)[0])
+		}},
 		{"cse", "st.global.v2.b32 %1, %3, %3", "", func(d *drawer, x, mem code.Value) {
 			d.b.StGlobalV(mem, 0, 0, d.raw(code.OpXor32, nil, x, x), d.raw(code.OpXor32, nil, x, x))
 		}},

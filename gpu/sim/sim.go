@@ -67,6 +67,10 @@ type Options struct {
 	// Seed, if not 0, lets copies of the asynchronous proxy land in an order drawn from
 	// it, not as they began.
 	Seed uint64
+	// Reverse runs blocks last to first. A GPU may begin them in any order, so that what a
+	// launch gives by it and without differs only where its result depends on luck, or where
+	// blocks wait for those before them, which then never ends.
+	Reverse bool
 	// Workers is the number of blocks that run at the same time; 0 is one for
 	// each processor.
 	Workers int
@@ -352,7 +356,12 @@ func newMachine(f *code.Func, l Launch, opt Options) (*machine, error) {
 }
 
 // unit is the block or cluster that is the n-th to run.
-func (m *machine) unit(n int64) int { return int(n * m.units / m.run) }
+func (m *machine) unit(n int64) int {
+	if m.opt.Reverse {
+		n = m.run - 1 - n
+	}
+	return int(n * m.units / m.run)
+}
 
 func (m *machine) runner() runner {
 	if m.prog.clocked {

@@ -17,6 +17,7 @@ import (
 	"github.com/tilus-lab/tilus-lab/gpu/arch"
 	"github.com/tilus-lab/tilus-lab/gpu/compile"
 	"github.com/tilus-lab/tilus-lab/gpu/device"
+	"github.com/tilus-lab/tilus-lab/gpu/sim"
 	"github.com/tilus-lab/tilus-lab/tests/need"
 	"github.com/tilus-lab/tilus-lab/tests/record"
 	"github.com/tilus-lab/tilus-lab/vm/diag"
@@ -121,9 +122,14 @@ func opAt(p *ir.Program, line int) (name string) {
 func disagreement(p *randprog.Program, want []ir.Arg, targets ...string) string {
 	l := Launch{Program: p.Program, Args: p.Args}
 	for _, target := range targets {
-		for _, o := range []compile.Options{{Arch: target, NoOpt: true}, {Arch: target}, {Arch: target, Divisible: compile.Divisors(p.Program, p.Args)}} {
-			what := fmt.Sprintf("%s, passes %v, divisible %v", target, !o.NoOpt, o.Divisible)
-			got, err := simulate(l, o)
+		for i, o := range []compile.Options{{Arch: target, NoOpt: true}, {Arch: target}, {Arch: target, Divisible: compile.Divisors(p.Program, p.Args)}} {
+			order := sim.Options{Reverse: i == 1} // no result depends on the order of blocks
+			what := fmt.Sprintf("%s, passes %v, divisible %v, reverse %v", target, !o.NoOpt, o.Divisible, order.Reverse)
+			c, err := compile.Program(p.Program, o)
+			if err != nil {
+				return fmt.Sprintf("%s: %v", what, err)
+			}
+			got, err := simulateWith(l, c.Func, order)
 			if err != nil {
 				return fmt.Sprintf("%s: %v", what, err)
 			}

@@ -205,6 +205,7 @@ func TestComputeSanitizer(t *testing.T) {
 			defer cancel()
 			cmd := exec.CommandContext(ctx, exe, "--report-api-errors", "no", "--tool", j.tool, "--racecheck-report", "all", "--print-limit", "1000000", self, "-test.run", "^TestSanitizedChild$")
 			cmd.Env = append(os.Environ(), sanitized+"="+j.what)
+			cmd.WaitDelay = 2 * time.Second // what the tool has started holds the pipe
 			out, _ := cmd.CombinedOutput()
 			r := finding{Row: stamp, Tool: j.tool}
 			r.Name, r.Hash, r.Of, r.Result = j.what+" "+j.tool, j.hash, 1, "equal"

@@ -597,10 +597,11 @@ func (g *generator) commit(in *ir.Instr) bool {
 		return false
 	}
 	root := g.root(in)
-	if strings.HasPrefix(in.Op.Name, "Atomic") && strings.HasSuffix(in.Op.Name, "Global") && root != nil {
+	counter := in.Op.Name == "AtomicScalar"
+	if (counter || strings.HasPrefix(in.Op.Name, "Atomic") && strings.HasSuffix(in.Op.Name, "Global")) && root != nil {
 		// Blocks come in any order: each stays in its part, or all do the same.
 		how := "apart"
-		if !alone(in) {
+		if !counter && !alone(in) {
 			how = in.Attr("op").Word
 		}
 		if how != "apart" && !commutes(in) || root.atomics != "" && root.atomics != how {
