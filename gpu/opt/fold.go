@@ -209,6 +209,16 @@ func (fo *folder) pure(in *code.Instr, row *code.Row) bool {
 		case ones:
 			return keep(x)
 		}
+	case code.OpAndPred, code.OpOrPred:
+		if (c != 0) == (in.Op == code.OpAndPred) {
+			return keep(x)
+		}
+		return keep(fo.constant(code.Pred, c, in))
+	case code.OpXorPred:
+		if c == 0 {
+			return keep(x)
+		}
+		fo.become(in, code.OpNotPred, x)
 	case code.OpMul32, code.OpMul64:
 		shl := code.OpShl32
 		if in.Op == code.OpMul64 {

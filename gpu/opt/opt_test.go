@@ -312,6 +312,12 @@ func TestEachPass(t *testing.T) {
 			d.b.Guarded(off, code.OpStGlobalB32, []int64{0, 0}, []code.Value{mem, x})
 			d.b.StGlobal(4, mem, 0, 0, d.b.Guarded(off, code.OpLdGlobalB32, []int64{0, 0}, []code.Value{mem}, x)[0])
 		}},
+		{"fold", "not.pred", "r.pred", func(d *drawer, x, mem code.Value) { // neither or.pred nor xor.pred
+			yes, no, p := d.b.ConstPred(true), d.b.ConstPred(false), d.b.SetpS32(code.LT, x, d.b.Const32(9))
+			same := d.raw(code.OpOrPred, nil, no, d.raw(code.OpXorPred, nil, d.raw(code.OpAndPred, nil, yes, p), no))
+			d.b.Guarded(d.raw(code.OpXorPred, nil, yes, same), code.OpStGlobalB32, []int64{0, 0}, []code.Value{mem, x})
+			d.b.Guarded(d.raw(code.OpAndPred, nil, no, p), code.OpStGlobalB32, []int64{8, 0}, []code.Value{mem, x})
+		}},
 		{"cse", "st.global.v2.b32 %1, %3, %3", "", func(d *drawer, x, mem code.Value) {
 			d.b.StGlobalV(mem, 0, 0, d.raw(code.OpXor32, nil, x, x), d.raw(code.OpXor32, nil, x, x))
 		}},
