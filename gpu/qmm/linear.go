@@ -336,24 +336,9 @@ func (l Linear) Quantize(ctx context.Context, w *array.Array) (*Weights, error) 
 	if err := complete(w); err != nil {
 		return nil, fmt.Errorf("qmm: the array of weights to quantise %w", err)
 	}
-	values := make([]float64, w.Len())
-	unsigned := l.WeightType.IsInt() && !l.WeightType.Signed()
-	most := 0.0
-	for i := range values {
-		if i%l.K == 0 {
-			if err := ended(ctx); err != nil {
-				return nil, err
-			}
-		}
-		v := w.Type.Decode(w.Code(i))
-		values[i] = v
-		switch {
-		case v-v != 0:
-			return nil, fmt.Errorf("qmm: weight [%d, %d] is %v", i/l.K, i%l.K, v)
-		case unsigned && !l.ZeroPoint && v < 0:
-			return nil, fmt.Errorf("qmm: weight [%d, %d] is %v, and %s without zero points is never negative; take zero points, or a signed type", i/l.K, i%l.K, v, l.WeightType)
-		}
-		most = max(most, math.Abs(v))
+	values, most, err := l.weightsOf(ctx, w)
+	if err != nil {
+		return nil, err
 	}
 	q := &Weights{Linear: l, Codes: array.New(l.WeightType, l.N, l.K), Scales: array.New(l.ScaleType, l.Groups(), l.N), One: 1}
 	if l.ZeroPoint {
@@ -363,6 +348,42 @@ func (l Linear) Quantize(ctx context.Context, w *array.Array) (*Weights, error) 
 		return nil, err
 	}
 	return q, nil
+}
+
+// weightsOf are weights as numbers, and the greatest of them without its sign. What is no weight of the
+// layer is an error that says where the first of them is.
+func (l Linear) weightsOf(ctx context.Context, w *array.Array) (values []float64, most float64, err error) {
+	values = make([]float64, w.Len())
+	unsigned := l.WeightType.IsInt() && !l.WeightType.Signed() && !l.ZeroPoint
+	parts := max(1, min(runtime.GOMAXPROCS(0), l.N, len(values)>>14))
+	mosts, errs := make([]float64, parts), make([]error, parts)
+	workers.Each(parts, func(part int) {
+		bits := w.Type.Bits()
+		for n := l.N * part / parts; n < l.N*(part+1)/parts; n++ {
+			if errs[part] = ended(ctx); errs[part] != nil {
+				return
+			}
+			for i := n * l.K; i < (n+1)*l.K; i++ {
+				v := w.Type.Decode(dtype.Get(w.Data, bits, i))
+				values[i] = v
+				switch {
+				case v-v != 0:
+					errs[part] = fmt.Errorf("qmm: weight [%d, %d] is %v", n, i%l.K, v)
+					return
+				case unsigned && v < 0:
+					errs[part] = fmt.Errorf("qmm: weight [%d, %d] is %v, and %s without zero points is never negative; take zero points, or a signed type", n, i%l.K, v, l.WeightType)
+					return
+				}
+				mosts[part] = max(mosts[part], math.Abs(v))
+			}
+		}
+	})
+	for _, err := range errs {
+		if err != nil {
+			return nil, 0, err
+		}
+	}
+	return values, slices.Max(mosts), nil
 }
 
 // Valid finds what weights that somebody put together, such as those of a checkpoint, have that

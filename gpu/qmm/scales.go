@@ -7,6 +7,7 @@ import (
 	"math/bits"
 	"math/rand/v2"
 	"runtime"
+	"slices"
 	"sync"
 
 	"github.com/tilus-lab/tilus-lab/gpu/qmm/template"
@@ -73,19 +74,24 @@ func (q *Weights) filled(values []float64) *filling {
 // fill finds scales, zero points and codes of plain weights, of which the greatest is most.
 func (q *Weights) fill(ctx context.Context, values []float64, most float64) error {
 	f := q.filled(values)
-	for i := range f.spans {
-		if i%q.N%octet == 0 {
-			if err := ended(ctx); err != nil {
-				return err
+	mosts := make([]float64, max(1, min(runtime.GOMAXPROCS(0), len(f.spans), len(values)>>14)))
+	workers.Each(len(mosts), func(part int) {
+		for i := len(f.spans) * part / len(mosts); i < len(f.spans)*(part+1)/len(mosts); i++ {
+			if i%octet == 0 && ctx.Err() != nil {
+				return
 			}
+			s := &f.spans[i]
+			for _, v := range f.part(i) {
+				s.lo, s.hi = min(s.lo, v), max(s.hi, v)
+			}
+			mosts[part] = max(mosts[part], s.hi-s.lo)
 		}
-		s := &f.spans[i]
-		for _, v := range f.part(i) {
-			s.lo, s.hi = min(s.lo, v), max(s.hi, v)
-		}
-		if q.ZeroPoint {
-			most = max(most, s.hi-s.lo) // which codes span then
-		}
+	})
+	if err := ended(ctx); err != nil {
+		return err
+	}
+	if q.ZeroPoint {
+		most = max(most, slices.Max(mosts)) // which codes span then
 	}
 	if q.Factor {
 		q.One = q.factor(most, f.top)
@@ -166,23 +172,40 @@ func (f *filling) part(i int) []float64 {
 	return f.values[n*f.K+g*f.size : n*f.K+min((g+1)*f.size, f.K)]
 }
 
-// group quantises a group with the best scale of a grid, and gives the sum of the errors'
-// squares.
-func (f *filling) group(i int, to grid) float64 {
+// group quantises a group with the best scale of a grid.
+func (f *filling) group(i int, to grid) {
+	r := f.best(i, to)
+	f.Scales.SetCode(i, r.scale)
+	if f.ZeroPoint {
+		f.Zeros.SetCode(i, f.ActType.Encode(r.zero, true))
+	}
+	bits, from := f.WeightType.Bits(), i%f.N*f.K+i/f.N*f.Group
+	for k, code := range r.codes {
+		dtype.Put(f.Codes.Data, bits, from+k, uint64(code))
+	}
+}
+
+// groupCodes are a group that is quantised with a scale, and the sum of the errors' squares.
+type groupCodes struct {
+	scale     uint64
+	zero, off float64
+	codes     []byte
+}
+
+// best is a group quantised with the best scale of a grid.
+func (f *filling) best(i int, to grid) groupCodes {
 	s, w := f.spans[i], f.part(i)
 	scale := f.scale(f.want(s, f.top), s.most(), f.top, to)
-	off := f.round(i, w, scale, s.lo, f.top)
-	best, last := scale, scale
+	r, spare := f.round(w, scale, s.lo, f.top, make([]byte, len(w))), []byte(nil)
 	for _, near := range f.near(scale, to) {
-		last = near
-		if now := f.round(i, w, near, s.lo, f.top); now < off {
-			off, best = now, near
+		if spare == nil {
+			spare = make([]byte, len(w))
+		}
+		if now := f.round(w, near, s.lo, f.top, spare); now.off < r.off {
+			r, spare = now, r.codes
 		}
 	}
-	if last != best {
-		f.round(i, w, best, s.lo, f.top)
-	}
-	return off
+	return r
 }
 
 // factor is that of all weights: with it the greatest weight has a [full] scale. It is a
@@ -274,7 +297,7 @@ func (f *filling) grid(ctx context.Context) grid {
 // ctx ends.
 func (f *filling) tried(ctx context.Context, to grid) (off, all float64) {
 	for i := 0; i < len(f.spans) && ctx.Err() == nil; i += (len(f.spans) + probe - 1) / probe {
-		off += f.group(i, to)
+		off += f.best(i, to).off
 		for _, w := range f.part(i) {
 			w /= f.One
 			all += w * w
@@ -383,31 +406,28 @@ func (f *filling) scale(want, most, top float64, to grid) uint64 {
 	return code
 }
 
-// round quantises one group of an output with a scale, and gives the sum of the errors'
-// squares.
-func (f *filling) round(at int, values []float64, scale uint64, lo, top float64) (off float64) {
-	t, from, zero := f.WeightType, at%f.N*f.K+at/f.N*f.Group, 0.0
-	f.Scales.SetCode(at, scale)
-	s, whole, signed := f.ScaleType.Decode(scale), t.IsInt(), t.Signed()
-	least := max(t.Min(), -top)
+// round quantises one group of an output with a scale, into codes.
+func (f *filling) round(values []float64, scale uint64, lo, top float64, codes []byte) groupCodes {
+	t, r := f.WeightType, groupCodes{scale: scale, codes: codes}
+	s, whole, mask := f.ScaleType.Decode(scale), t.IsInt(), t.Mask()
+	least := max(t.Min(), -top) // integers with a sign are symmetric
 	if f.ZeroPoint {
-		zero = min(math.RoundToEven(-lo/s), t.Max())
-		f.Zeros.SetCode(at, f.ActType.Encode(zero, true))
+		r.zero = min(math.RoundToEven(-lo/s), t.Max())
 	}
 	for i, v := range values {
-		x := v/f.One/s + zero
+		v /= f.One
+		x := min(max(v/s+r.zero, least), top)
+		var code uint64
 		if whole {
-			x = math.RoundToEven(x)
-			if signed {
-				x = max(x, -top) // symmetric
-			}
+			code = uint64(int64(math.RoundToEven(x))) & mask
+		} else {
+			code = nearest(t, x, f.small)
 		}
-		code := nearest(t, min(max(x, least), top), f.small)
-		f.Codes.SetCode(from+i, code)
-		d := (f.codes[code]-zero)*s - v/f.One
-		off += d * d
+		codes[i] = byte(code)
+		d := (f.codes[code]-r.zero)*s - v
+		r.off += d * d
 	}
-	return off
+	return r
 }
 
 // smallest is the smallest value of a code but 0 that programs multiply with.
