@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -364,5 +365,31 @@ func TestEveryRowAssembles(t *testing.T) {
 		text = strings.Replace(text, ".address_size 64\n", ".address_size 64\n.extern .shared .align 1024 .b8 shared_memory[];\n", 1)
 		t.Logf("%s: %d forms", arch, forms)
 		assemble(t, "rows", arch, text)
+	}
+}
+
+// TestBytesOfFloats holds that no store of a byte names a register that arithmetic of floats wrote: ptxas
+// stores the number as an integer then, and not the byte.
+func TestBytesOfFloats(t *testing.T) {
+	b := code.NewBuilder("bytes").At(at(1))
+	global, x := b.Pointer("x", "u8"), b.Scalar("s", code.B32, "f32")
+	b.Func().Launch = code.Launch{Block: 32, SharedBytes: 16}
+	sum := b.Emit1(code.OpAddF32, nil, x, b.Const32(0x3f800000))
+	b.StGlobal(1, global, 0, 0, sum)
+	b.Guarded(b.SetpF32(code.LT, x, sum), code.OpStGlobalB8, []int64{1, 0}, []code.Value{global, sum})
+	b.Guarded(b.SetpF32(code.LT, x, sum), code.OpStSharedB8, []int64{1}, []code.Value{b.Emit1(code.OpSharedBase, nil), sum})
+	f, err := b.Done()
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := Print(f, Options{Arch: "sm_80"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := strings.Count(text, ".b8 ["); n != 3 || regexp.MustCompile(`\.b8 \[[^]]*\], %r`).MatchString(text) {
+		t.Errorf("%d stores of bytes:\n%s", n, text)
+	}
+	if _, err := need.Assemble(t, "sm_80", text); err != nil {
+		t.Errorf("%v\n%s", err, text)
 	}
 }

@@ -30,6 +30,7 @@ var (
 	progSeed  = flag.Uint64("progseed", 1, "first seed of the random programs")
 	progCount = flag.Int("progcount", 0, "random programs to compare; 0 is as many as 6 seconds take, at most 400")
 	progGPU   = flag.Int("proggpu", 1200, "random programs to compare on a GPU")
+	progOn    = flag.String("progon", "cuda", "device to compare them on: cuda:sm_80 and cuda:nvrtc make other code")
 )
 
 // randomOptions draw over the matrix instructions that every target has.
@@ -304,7 +305,7 @@ func hashOf(t *testing.T, seeds []uint64) string {
 
 // TestRandomProgramsOnGPU compares the GPU with the simulator and the interpreter.
 func TestRandomProgramsOnGPU(t *testing.T) {
-	gpu, err := device.Open("cuda")
+	gpu, err := device.Open(*progOn)
 	need.GPU(t, err, device.ErrNoGPU, howTo)
 	defer func() { gpu.Close() }()
 	stamp, err := recorder.Stamp("random")
@@ -354,7 +355,7 @@ func TestRandomProgramsOnGPU(t *testing.T) {
 			t.Errorf("seed %d: %s\n%s", seed, bad, p.Text())
 			if strings.Contains(bad, "cuda") { // a fault ends the context
 				gpu.Close()
-				if gpu, err = device.Open("cuda"); err != nil {
+				if gpu, err = device.Open(*progOn); err != nil {
 					t.Fatal(err)
 				}
 			}
