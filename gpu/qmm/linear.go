@@ -18,7 +18,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -355,11 +354,11 @@ func (l Linear) Quantize(ctx context.Context, w *array.Array) (*Weights, error) 
 func (l Linear) weightsOf(ctx context.Context, w *array.Array) (values []float64, most float64, err error) {
 	values = make([]float64, w.Len())
 	unsigned := l.WeightType.IsInt() && !l.WeightType.Signed() && !l.ZeroPoint
-	parts := max(1, min(runtime.GOMAXPROCS(0), l.N, len(values)>>14))
+	parts := workers.Parts(l.N, len(values)>>14)
 	mosts, errs := make([]float64, parts), make([]error, parts)
-	workers.Each(parts, func(part int) {
+	workers.Share(parts, l.N, func(part, from, to int) {
 		bits := w.Type.Bits()
-		for n := l.N * part / parts; n < l.N*(part+1)/parts; n++ {
+		for n := from; n < to; n++ {
 			if errs[part] = ended(ctx); errs[part] != nil {
 				return
 			}
@@ -544,9 +543,8 @@ func (q *Weights) first(codes []uint64) int {
 		is[code] = true
 	}
 	n := q.Codes.Len()
-	first := make([]int, max(1, min(runtime.GOMAXPROCS(0), n>>16))) // of each worker's part
-	workers.Each(len(first), func(w int) {
-		at, end := n*w/len(first), n*(w+1)/len(first)
+	first := make([]int, workers.Parts(n, n>>16)) // of each worker's part
+	workers.Share(len(first), n, func(w, at, end int) {
 		for at < end && !is[q.Codes.Code(at)] {
 			at++
 		}
@@ -582,9 +580,8 @@ func (q *Weights) Dequantize(ctx context.Context) (*array.Array, error) {
 		return nil, err
 	}
 	out := array.New(dtype.F32, q.N, q.K)
-	parts := max(1, min(runtime.GOMAXPROCS(0), q.N, q.N*q.K>>14))
-	workers.Each(parts, func(part int) {
-		for n := q.N * part / parts; n < q.N*(part+1)/parts && ctx.Err() == nil; n++ {
+	workers.Share(workers.Parts(q.N, q.N*q.K>>14), q.N, func(_, from, to int) {
+		for n := from; n < to && ctx.Err() == nil; n++ {
 			for k := range q.K {
 				input := k
 				if q.Order != nil {

@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"math"
-	"runtime"
 	"slices"
 	"sync"
 	"time"
@@ -272,9 +271,9 @@ func (q *Weights) Tensors() map[string]*array.Array {
 		panic(err.Error())
 	}
 	codes := array.New(dtype.U8, q.N, q.K)
-	parts := max(1, min(runtime.GOMAXPROCS(0), len(codes.Data)>>16))
-	workers.Each(parts, func(part int) {
-		for i := len(codes.Data) * part / parts; i < len(codes.Data)*(part+1)/parts; i++ {
+	n := len(codes.Data)
+	workers.Share(workers.Parts(n, n>>16), n, func(_, from, to int) {
+		for i := from; i < to; i++ {
 			codes.Data[i] = byte(q.Codes.Code(i))
 		}
 	})

@@ -6,7 +6,6 @@ import (
 	"math"
 	"math/bits"
 	"math/rand/v2"
-	"runtime"
 	"slices"
 	"sync"
 
@@ -74,9 +73,9 @@ func (q *Weights) filled(values []float64) *filling {
 // fill finds scales, zero points and codes of plain weights, of which the greatest is most.
 func (q *Weights) fill(ctx context.Context, values []float64, most float64) error {
 	f := q.filled(values)
-	mosts := make([]float64, max(1, min(runtime.GOMAXPROCS(0), len(f.spans), len(values)>>14)))
-	workers.Each(len(mosts), func(part int) {
-		for i := len(f.spans) * part / len(mosts); i < len(f.spans)*(part+1)/len(mosts); i++ {
+	mosts := make([]float64, workers.Parts(len(f.spans), len(values)>>14))
+	workers.Share(len(mosts), len(f.spans), func(part, from, to int) {
+		for i := from; i < to; i++ {
 			if i%octet == 0 && ctx.Err() != nil {
 				return
 			}
@@ -105,10 +104,9 @@ func (q *Weights) fill(ctx context.Context, values []float64, most float64) erro
 	}
 	to := f.grid(ctx)
 	octets := (q.N + octet - 1) / octet
-	parts := max(1, min(runtime.GOMAXPROCS(0), octets, len(values)>>14))
-	workers.Each(parts, func(part int) {
+	workers.Share(workers.Parts(octets, len(values)>>14), octets, func(_, from, end int) {
 		for g := range q.Groups() {
-			for n := octets * part / parts * octet; n < min(octets*(part+1)/parts*octet, q.N); n++ {
+			for n := from * octet; n < min(end*octet, q.N); n++ {
 				if n%octet == 0 && ctx.Err() != nil {
 					return
 				}
@@ -501,10 +499,10 @@ func digits(v float64, least int, most float64) (n int, ok bool) {
 func distinct(a *array.Array) []uint64 {
 	size := a.Type.Bits() / 8
 	n := len(a.Data) / size
-	seen := make([][]bool, max(1, min(runtime.GOMAXPROCS(0), n>>16)))
-	workers.Each(len(seen), func(i int) {
+	seen := make([][]bool, workers.Parts(n, n>>16))
+	workers.Share(len(seen), n, func(i, from, to int) {
 		seen[i] = make([]bool, 1<<a.Type.Bits())
-		part := a.Data[n*i/len(seen)*size : n*(i+1)/len(seen)*size]
+		part := a.Data[from*size : to*size]
 		for j := 0; j < len(part); j += size {
 			code := int(part[j])
 			if size == 2 {

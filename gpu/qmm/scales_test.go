@@ -580,3 +580,24 @@ func TestQuantizeEnds(t *testing.T) {
 		}
 	}
 }
+
+// TestQuantizeSaysWhere holds that of several weights that are none the first is named, whatever worker meets it.
+func TestQuantizeSaysWhere(t *testing.T) {
+	const n, k = 64, 1024 // several workers' parts
+	for _, c := range []struct {
+		kind, want string
+		bad        float64
+	}{
+		{"i4", "qmm: weight [5, 7] is NaN", math.NaN()},
+		{"f8e5m2", "qmm: weight [5, 7] is +Inf", math.Inf(1)},
+		{"u4", "qmm: weight [5, 7] is -1, and u4 without zero points is never negative; take zero points, or a signed type", -1},
+	} {
+		w := array.New(dtype.F32, n, k)
+		w.Set(c.bad, 5, 7)
+		w.Set(c.bad, 5, 9)
+		w.Set(c.bad, n-1, 0)
+		if _, err := kind(t, c.kind, n, k).Quantize(t.Context(), w); err == nil || err.Error() != c.want {
+			t.Errorf("%s: %v, not %s", c.kind, err, c.want)
+		}
+	}
+}

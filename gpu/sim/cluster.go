@@ -102,9 +102,9 @@ func (c *cluster) start(u int) {
 	}
 }
 
-// run executes cluster u and reports what it did wrong, or nil.
-func (c *cluster) run(u int) *diag.Problem {
-	c.start(u)
+// run executes the cluster of a turn and reports what it did wrong, or nil.
+func (c *cluster) run(turn int64) *diag.Problem {
+	c.start(c.m.unit(turn))
 	for {
 		running, moved := 0, false
 		c.polled = false
@@ -122,7 +122,7 @@ func (c *cluster) run(u int) *diag.Problem {
 				if c.m.stop.Load() {
 					w.stands()
 				}
-				if c.m.stop.Load() || c.m.failed.Load() < int64(u) {
+				if c.m.stop.Load() || c.m.failed.Load() < turn {
 					return nil
 				}
 				moved = moved || w.steps != before || w.done

@@ -104,9 +104,9 @@ func (b *block) start(n int) {
 	}
 }
 
-// run executes block number n and reports what it did wrong, or nil.
-func (b *block) run(n int) *diag.Problem {
-	b.start(n)
+// run executes the block of a turn and reports what it did wrong, or nil.
+func (b *block) run(turn int64) *diag.Problem {
+	b.start(b.m.unit(turn))
 	for {
 		running, moved, polling := 0, false, (*warp)(nil)
 		for _, w := range b.warps {
@@ -118,7 +118,7 @@ func (b *block) run(n int) *diag.Problem {
 			if b.m.stop.Load() {
 				w.stands()
 			}
-			if b.err != nil || b.m.stop.Load() || b.m.failed.Load() < int64(n) {
+			if b.err != nil || b.m.stop.Load() || b.m.failed.Load() < turn {
 				return b.err
 			}
 			moved = moved || w.steps != before || w.done

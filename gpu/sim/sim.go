@@ -245,7 +245,7 @@ func Run(ctx context.Context, f *code.Func, l Launch, opt Options) (Stats, error
 				if n >= m.run || n > m.failed.Load() || m.stop.Load() {
 					break
 				}
-				if p := b.run(m.unit(n)); p != nil {
+				if p := b.run(n); p != nil {
 					mu.Lock()
 					if n < m.failed.Load() {
 						m.failed.Store(n)
@@ -372,7 +372,7 @@ func (m *machine) runner() runner {
 
 // runner is what runs in one go: a block, or a cluster of them.
 type runner interface {
-	run(n int) *diag.Problem
+	run(turn int64) *diag.Problem
 	counted() []*Stats
 }
 

@@ -155,11 +155,15 @@ func TestSimulatorAgrees(t *testing.T) {
 // simulate runs one compilation on the simulator, past gpu/device, which would
 // choose the options itself.
 func simulate(l Launch, o compile.Options) ([]ir.Arg, error) {
+	return simulateIn(l, o, sim.Options{})
+}
+
+func simulateIn(l Launch, o compile.Options, how sim.Options) ([]ir.Arg, error) {
 	c, err := compile.Program(l.Program, o)
 	if err != nil {
 		return nil, err
 	}
-	return simulateCode(l, c.Func)
+	return simulateWith(l, c.Func, how)
 }
 
 // simulateCode runs thread code of a launch's program.

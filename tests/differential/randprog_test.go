@@ -126,11 +126,7 @@ func disagreement(p *randprog.Program, want []ir.Arg, targets ...string) string 
 		for i, o := range []compile.Options{{Arch: target, NoOpt: true}, {Arch: target}, {Arch: target, Divisible: compile.Divisors(p.Program, p.Args)}} {
 			order := sim.Options{Reverse: i == 1} // no result depends on the order of blocks
 			what := fmt.Sprintf("%s, passes %v, divisible %v, reverse %v", target, !o.NoOpt, o.Divisible, order.Reverse)
-			c, err := compile.Program(p.Program, o)
-			if err != nil {
-				return fmt.Sprintf("%s: %v", what, err)
-			}
-			got, err := simulateWith(l, c.Func, order)
+			got, err := simulateIn(l, o, order)
 			if err != nil {
 				return fmt.Sprintf("%s: %v", what, err)
 			}

@@ -597,11 +597,10 @@ func (g *generator) commit(in *ir.Instr) bool {
 		return false
 	}
 	root := g.root(in)
-	counter := in.Op.Name == "AtomicScalar"
-	if (counter || strings.HasPrefix(in.Op.Name, "Atomic") && strings.HasSuffix(in.Op.Name, "Global")) && root != nil {
+	if strings.HasPrefix(in.Op.Name, "Atomic") && in.In[0].Var().Type.IsGlobal() && root != nil {
 		// Blocks come in any order: each stays in its part, or all do the same.
 		how := "apart"
-		if !counter && !alone(in) {
+		if !alone(in) {
 			how = in.Attr("op").Word
 		}
 		if how != "apart" && !commutes(in) || root.atomics != "" && root.atomics != how {
@@ -656,6 +655,9 @@ func alone(in *ir.Instr) bool {
 	}
 	if at == 2 && in.ScatterDim() == 0 {
 		return false
+	}
+	if in.Op.Name == "AtomicScalar" {
+		return true // which steps a counter of the block
 	}
 	shape := in.In[at].Var().Type.Shape
 	for d, along := range in.Dims(len(g.Shape), len(shape)) {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"runtime"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -37,4 +38,32 @@ func TestEach(t *testing.T) {
 		}
 	})
 	t.Error("the caller goes on")
+}
+
+// TestShare holds that parts have each thing once, in order, and that there are as many as are asked for.
+func TestShare(t *testing.T) {
+	for _, n := range []int{0, 1, 7, 64} {
+		for parts := 1; parts <= 9; parts++ {
+			had := make([][]int, parts)
+			Share(parts, n, func(part, from, to int) {
+				for i := from; i < to; i++ {
+					had[part] = append(had[part], i)
+				}
+			})
+			var all []int
+			for _, h := range had {
+				if all = append(all, h...); len(h) < n/parts || len(h) > n/parts+1 {
+					t.Errorf("%d things, %d parts: one has %d", n, parts, len(h))
+				}
+			}
+			for i := range n {
+				if len(all) != n || all[i] != i {
+					t.Fatalf("%d things, %d parts: %v", n, parts, all)
+				}
+			}
+		}
+	}
+	if a, b, c := Parts(0, 0), Parts(1<<20, 1<<20), Parts(1<<20, 1); a != 1 || b != runtime.GOMAXPROCS(0) || c != 1 {
+		t.Errorf("%d, %d and %d workers", a, b, c)
+	}
 }

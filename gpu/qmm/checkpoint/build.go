@@ -2,7 +2,6 @@ package checkpoint
 
 import (
 	"math"
-	"runtime"
 	"slices"
 
 	"github.com/tilus-lab/tilus-lab/gpu/qmm"
@@ -296,9 +295,8 @@ func (b *builder) integers(bits int, member string, code func(a *array.Array, o,
 		}
 	}
 	octets := (b.n + 7) / 8 // of outputs, whose codes are whole bytes
-	parts := max(1, min(runtime.GOMAXPROCS(0), octets, b.n*b.k>>14))
-	workers.Each(parts, func(part int) {
-		for o := octets * part / parts * 8; o < min(octets*(part+1)/parts*8, b.n); o++ {
+	workers.Share(workers.Parts(octets, b.n*b.k>>14), octets, func(_, from, to int) {
+		for o := from * 8; o < min(to*8, b.n); o++ {
 			for i, input := range inputs {
 				w.Codes.SetCode(o*b.k+i, code(a, o, input)^flip)
 			}
